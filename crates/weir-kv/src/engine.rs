@@ -84,7 +84,7 @@ pub enum EngineError {
 impl fmt::Display for EngineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Busy => f.write_str("too much waits for the disk or the database"),
+            Self::Busy => f.write_str("too much waits for the disk, the database or other nodes"),
             Self::Failed(why) | Self::Refused(why) => f.write_str(why),
             Self::NoConditions => f.write_str("this engine has no conditional writes"),
             Self::NoRanges => f.write_str("this engine has no ranges: it keeps keys in no order"),

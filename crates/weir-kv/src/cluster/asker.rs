@@ -63,7 +63,7 @@ impl Asker {
             }
             return;
         }
-        let client = Client::Part(Box::new(move |answer| done(Ok(answer))));
+        let client = Client::Part(done);
         if ask.what != What::Get {
             let is_for_me = false;
             return self.send(Event::Order(hub::Order {

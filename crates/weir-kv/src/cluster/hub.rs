@@ -28,7 +28,7 @@ use super::hints::Keeper;
 use super::peer::Peer;
 use super::{Shared, give};
 use crate::coordinator::{self, Coordinator, Operation, Step};
-use crate::frame::{self, Say};
+use crate::frame::{self, Say, Why};
 use crate::seldom::Seldom;
 use crate::tally;
 use crate::wall::unix_ms;
@@ -164,6 +164,9 @@ impl Hub {
             Event::Clock(node, heard) => self.hear_clock(node, heard),
             // It may begin until it is too late for that: nobody is told before that it has failed.
             Event::Silent(id, _) if self.forwarded.contains_key(&id) => {}
+            Event::Refused(id, _, Why::Busy, _) if self.forwarded.contains_key(&id) => {
+                self.not_begun(id);
+            }
             Event::Refused(id, node, ..) | Event::Silent(id, node) => {
                 self.happen(Event::Failed(id, node));
             }
@@ -333,8 +336,17 @@ impl Hub {
     }
 
     fn answer(&mut self, client: Client, answer: coordinator::Answer) {
+        self.end(client, |client| client.told(answer));
+    }
+
+    /// Nothing was begun, for this reason.
+    fn refuse(&mut self, client: Client, why: Why) {
+        self.end(client, |client| client.refused(why));
+    }
+
+    fn end(&mut self, client: Client, how: impl FnOnce(Client) -> Option<(Replier, Answer)>) {
         let is_counted = client.is_counted();
-        self.answers.extend(client.told(answer));
+        self.answers.extend(how(client));
         if is_counted {
             self.count.fetch_sub(1, Ordering::AcqRel);
         }

@@ -41,6 +41,8 @@ const OWED_BYTES_MAX: usize = 64 << 20;
 const OWED_PAUSE: Duration = Duration::from_millis(2);
 const BATCH_MAX: usize = 512;
 const READ_BYTES: usize = 64 << 10;
+/// Why a write is not begun.
+const TOO_MANY: &str = "too many writes of the key wait here";
 /// How long to wait after an accept has failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -197,12 +199,14 @@ fn carry_out(frame: Frame, server: &Server, caller: &Caller, permit: Option<Owne
             let is_client = caller.node.is_none();
             let begun = is_client.then(|| server.shared.tally.begin(Kind::of(&ask.what)));
             // The clocks of clients may be anything: this one says what has expired.
-            let client = Client::Node(Box::new(move |told| {
+            let client = Client::Node(Box::new(move |came| {
                 if let Some(begun) = begun {
-                    begun.end(Ended::of_answer(&told));
+                    begun.end(came.as_ref().map_or(Ended::Busy, Ended::of_answer));
                 }
-                answer(Say::Told(told.live_at(unix_ms())));
-                None
+                answer(match came {
+                    Ok(told) => Say::Told(told.live_at(unix_ms())),
+                    Err(why) => Say::Refused(why, TOO_MANY.to_owned()),
+                });
             }));
             // A client may find a node down that the others do not, and two nodes must not order the writes of a key.
             let is_for_me = caller.node.is_some();

@@ -290,3 +290,34 @@ fn a_write_that_comes_too_late_is_not_handed_on_either() {
         }
     });
 }
+
+/// Whichever node is asked: that whose turn it is, or one that hands them on.
+#[test]
+fn more_writes_of_a_key_than_may_wait_are_refused_as_too_much() {
+    let cluster = Cluster::start(2);
+    run(async {
+        cluster.wait().await;
+        let client = client(cluster.nodes.clone()).await.expect("it connects");
+        for which in cluster.ranked(&client.placed()) {
+            let mut stream = cluster.stream(which).await;
+            let counts = || cluster.stores[which].status().operations.put;
+            let before = counts();
+            let said = said(&mut stream, &vec![put((2, 2), false, None); 600]).await;
+            let (mut written, mut busy) = (0, 0);
+            for say in said {
+                match say {
+                    Say::Told(Answer::Written(_)) => written += 1,
+                    Say::Refused(Why::Busy, _) => busy += 1,
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert!(written > 256 && busy > 0, "{written} {busy}");
+            let after = counts();
+            assert_eq!(after.busy - before.busy, busy);
+            assert_eq!(
+                (after.ok - before.ok, after.too_few),
+                (written, before.too_few)
+            );
+        }
+    });
+}

@@ -44,7 +44,8 @@ impl Tried {
         let under_way = &self.link.under_way;
         under_way.count.fetch_add(1, Ordering::AcqRel);
         let tells = self.tells.clone();
-        let then = move |answer| {
+        let then = move |told: Result<Answer, _>| {
+            let answer = told.expect("nothing else waits");
             tells.send(answer).expect("it waits");
             None
         };

@@ -10,6 +10,7 @@ use crate::cluster::ToAnswer;
 use crate::cluster::call::Call;
 use crate::cluster::neighbours::Come;
 use crate::coordinator::{self, Operation, Quorum};
+use crate::engine::EngineError;
 use crate::frame::{self, Say, Why};
 use crate::version::Version;
 
@@ -60,7 +61,9 @@ pub(in crate::cluster) struct Asked {
 
 /// What is done with an answer. It may be the one that a client has waited for.
 pub(in crate::cluster) type Then =
-    Box<dyn FnOnce(coordinator::Answer) -> Option<(Replier, Answer)> + Send>;
+    Box<dyn FnOnce(Result<coordinator::Answer, EngineError>) -> Option<(Replier, Answer)> + Send>;
+/// The same for another node, or why nothing was begun for it.
+pub(in crate::cluster) type Tell = Box<dyn FnOnce(Result<coordinator::Answer, Why>) + Send>;
 
 /// Who waits for an operation.
 pub(in crate::cluster) enum Client {
@@ -68,7 +71,7 @@ pub(in crate::cluster) enum Client {
     /// The same, maybe with others in one answer.
     Part(Then),
     /// Another node, or a client that knows the map.
-    Node(Then),
+    Node(Tell),
     /// It has its answer.
     Nobody,
 }
@@ -81,9 +84,23 @@ impl Client {
 
     /// The answer that is to be given now that this came of the operation, and to whom.
     pub(in crate::cluster) fn told(self, answer: coordinator::Answer) -> Option<(Replier, Answer)> {
+        self.end(Ok(answer))
+    }
+
+    /// The same where nothing was begun. Only another node hears of other reasons than that too much waits.
+    pub(in crate::cluster) fn refused(self, why: Why) -> Option<(Replier, Answer)> {
+        self.end(Err(why))
+    }
+
+    fn end(self, came: Result<coordinator::Answer, Why>) -> Option<(Replier, Answer)> {
+        let busy = |_| EngineError::Busy;
         match self {
-            Self::Waits(replier, to_answer) => Some((replier, to_answer(Ok(answer)))),
-            Self::Part(then) | Self::Node(then) => then(answer),
+            Self::Waits(replier, to_answer) => Some((replier, to_answer(came.map_err(busy)))),
+            Self::Part(then) => then(came.map_err(busy)),
+            Self::Node(tell) => {
+                tell(came);
+                None
+            }
             Self::Nobody => None,
         }
     }

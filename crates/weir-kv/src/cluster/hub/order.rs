@@ -10,7 +10,7 @@ use super::{Asked, Client, DEADLINE, Hub, is_over};
 use crate::cell::Cell;
 use crate::condition::Condition;
 use crate::coordinator::{Answer, Operation};
-use crate::frame::{Ask, Say, What};
+use crate::frame::{Ask, Say, What, Why};
 use crate::tally;
 use crate::wall::unix_ms;
 
@@ -130,12 +130,19 @@ impl Hub {
         }
     }
 
+    /// Another node has too much to do to begin with what it was asked to.
+    pub(super) fn not_begun(&mut self, id: u64) {
+        if let Some((_, client)) = self.forwarded.remove(&id) {
+            self.refuse(client, Why::Busy);
+        }
+    }
+
     fn begin_in_order(&mut self, ask: Ask, client: Client) {
         match self.in_order.get_mut(&ask.key) {
             Some(waiting) if waiting.len() < WAITING_MAX => {
                 waiting.push_back((Instant::now(), ask, client));
             }
-            Some(_) => self.answer(client, Answer::TooFew),
+            Some(_) => self.refuse(client, Why::Busy),
             None => {
                 self.in_order.insert(ask.key.clone(), VecDeque::new());
                 self.begin_ask(ask, client, true);
