@@ -18,8 +18,8 @@ use super::members::Members;
 use super::pages;
 use crate::cell::Cell;
 use crate::engine::EngineError;
-use crate::frame::{Change, Frame, Page, Say, Why};
-use crate::layout::{self, Layout};
+use crate::frame::{Ask, Change, Frame, Page, Say, What, Why};
+use crate::layout::{self, Layout, Placement};
 use crate::tally::{Ended, Kind};
 use crate::version::Version;
 use crate::wall::unix_ms;
@@ -177,7 +177,7 @@ fn carry_out(frame: Frame, server: &Server, caller: &Caller, permit: Option<Owne
             answer(Say::Refused(Why::Stranger, text));
         }
         Say::Which => answer(Say::Map(layout.now.replicas as u8, layout.now.map.encode())),
-        _ if !layout::have_common(frame.epoch, epoch) || is_stranger(&layout, caller) => {
+        _ if !layout::have_common(frame.epoch, epoch) || is_stranger(server, caller) => {
             let text = format!(
                 "the map here has the epoch {}, and the one that was asked by {}",
                 layout.now.map.epoch(),
@@ -195,28 +195,12 @@ fn carry_out(frame: Frame, server: &Server, caller: &Caller, permit: Option<Owne
             answer(Say::Refused(Why::Busy, text));
         }
         Say::Ask(ask) => {
-            // What another node forwards is counted there.
-            let is_client = caller.node.is_none();
-            let begun = is_client.then(|| server.shared.tally.begin(Kind::of(&ask.what)));
-            // The clocks of clients may be anything: this one says what has expired.
-            let client = Client::Node(Box::new(move |came| {
-                if let Some(begun) = begun {
-                    begun.end(came.as_ref().map_or(Ended::Busy, Ended::of_answer));
-                }
-                answer(match came {
-                    Ok(told) => Say::Told(told.live_at(unix_ms())),
-                    Err(why) => Say::Refused(why, TOO_MANY.to_owned()),
-                });
-            }));
-            // A client may find a node down that the others do not, and two nodes must not order the writes of a key.
-            let is_for_me = caller.node.is_some();
-            let order = Order {
-                ask,
-                client,
-                is_for_me,
-            };
-            // If the hub is gone, so is this connection soon.
-            let _ = server.events.send(Event::Order(order));
+            // Another node has looked already, maybe by a map that this one does not have.
+            let unfit = unfit(&layout, &ask).filter(|_| caller.node.is_none());
+            match unfit {
+                Some(why) => answer(Say::Refused(Why::Failed, why)),
+                None => begin(ask, server, caller.node.is_some(), answer),
+            }
         }
         say => match (caller.node, say) {
             (Some(node), say) => own(&server.shared, node, say, answer),
@@ -233,6 +217,51 @@ fn carry_out(frame: Frame, server: &Server, caller: &Caller, permit: Option<Owne
     }
 }
 
+/// Does what is asked for a key, or has it done.
+fn begin(ask: Ask, server: &Server, is_node: bool, answer: impl FnOnce(Say) + Send + 'static) {
+    // What another node forwards is counted there.
+    let begun = (!is_node).then(|| server.shared.tally.begin(Kind::of(&ask.what)));
+    // The clocks of clients may be anything: this one says what has expired.
+    let client = Client::Node(Box::new(move |came| {
+        if let Some(begun) = begun {
+            begun.end(came.as_ref().map_or(Ended::Busy, Ended::of_answer));
+        }
+        answer(match came {
+            Ok(told) => Say::Told(told.live_at(unix_ms())),
+            Err(why) => Say::Refused(why, TOO_MANY.to_owned()),
+        });
+    }));
+    let order = Order {
+        ask,
+        client,
+        // A client may find a node down that the others do not, and two nodes must not order the writes of a key.
+        is_for_me: is_node,
+    };
+    // If the hub is gone, so is this connection soon.
+    let _ = server.events.send(Event::Order(order));
+}
+
+/// Why a client may not ask for so many replicas, or not with its condition: what is refused over HTTP is not taken here. While nodes come
+/// or go, either map will do, since it knows one of them.
+fn unfit(layout: &Layout, ask: &Ask) -> Option<String> {
+    let quorum = ask.quorum;
+    let is_conditional = ask.what != What::Get && !ask.condition.is_none();
+    let why = |placement: &Placement| {
+        let nodes = placement.map.nodes().len();
+        if quorum.from > nodes {
+            return Some(format!(
+                "from is {}, and there are {nodes} nodes",
+                quorum.from
+            ));
+        }
+        let is_weak = is_conditional && !quorum.may_decide(placement.replicas);
+        is_weak.then(|| quorum.indecision(placement.replicas))
+    };
+    let next = layout.next.as_ref().map(|next| &next.placement);
+    let is_fit = next.is_some_and(|next| why(next).is_none());
+    why(&layout.now).filter(|_| !is_fit)
+}
+
 /// Does what a change of nodes asks for. It waits for the disk, and other nodes are not to wait for that.
 fn follow(members: Arc<Members>, change: Change, answer: impl FnOnce(Say) + Send + 'static) {
     tokio::task::spawn_blocking(move || {
@@ -244,8 +273,10 @@ fn follow(members: Arc<Members>, change: Change, answer: impl FnOnce(Say) + Send
 }
 
 /// Whether the caller is a node that is none any more, whatever it knows of that: nobody waits for what it has under way.
-fn is_stranger(layout: &Layout, caller: &Caller) -> bool {
-    caller.node.is_some_and(|node| !layout.has(node))
+fn is_stranger(server: &Server, caller: &Caller) -> bool {
+    caller
+        .node
+        .is_some_and(|node| !server.shared.is_heard(node))
 }
 
 /// Does with this node's own cells what `node` asks for.

@@ -321,3 +321,27 @@ fn more_writes_of_a_key_than_may_wait_are_refused_as_too_much() {
         }
     });
 }
+
+#[test]
+fn what_is_refused_over_http_is_refused_here() {
+    let cluster = Cluster::start(3);
+    run(async {
+        cluster.wait().await;
+        let mut stream = cluster.stream(0).await;
+        for (quorum, is_conditional, says) in [
+            ((1, 1), true, "more than half of the 3"),
+            ((3, 9), false, "there are 3 nodes"),
+            ((1, 1), false, ""),
+            ((2, 2), true, ""),
+            ((2, 3), true, ""),
+        ] {
+            match &said(&mut stream, &[put(quorum, is_conditional, None)]).await[0] {
+                Say::Refused(Why::Failed, why) => {
+                    assert!(!says.is_empty() && why.contains(says), "{quorum:?} {why}");
+                }
+                Say::Told(Answer::Written(_)) => assert_eq!(says, "", "{quorum:?}"),
+                other => panic!("{quorum:?} {other:?}"),
+            }
+        }
+    });
+}
