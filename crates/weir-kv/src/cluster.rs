@@ -161,7 +161,7 @@ impl Cluster {
         let _ = events.send(Event::Nodes {
             come,
             go: Vec::new(),
-            generation: 0,
+            generation: Some(0),
         });
         let parts = Parts {
             secret,

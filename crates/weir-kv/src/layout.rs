@@ -149,6 +149,12 @@ impl Layout {
         next << 32 | self.now.map.epoch()
     }
 
+    /// Whether this is the epoch of the layout that is to follow.
+    pub fn is_followed_by(&self, epoch: u64) -> bool {
+        let next = self.next.as_ref();
+        next.is_some_and(|next| next.placement.map.epoch() == epoch)
+    }
+
     /// The nodes of both maps, each once; without those that are lost.
     pub fn nodes(&self) -> Vec<Node> {
         let mut nodes = self.now.map.nodes().to_vec();
@@ -170,6 +176,16 @@ impl Layout {
             None => is_in(&self.now),
             Some(next) => (is_in(&self.now) || is_in(&next.placement)) && !next.gone.contains(&id),
         }
+    }
+
+    /// The nodes of the layout before this one that are none of it, without those that are lost.
+    pub fn going_from(&self, before: &Self) -> Vec<u16> {
+        let next = self.next.as_ref();
+        let is_lost = |id: u16| next.is_some_and(|next| next.gone.contains(&id));
+        let before = before.nodes().into_iter().map(|node| node.id);
+        before
+            .filter(|id| !self.has(*id) && !is_lost(*id))
+            .collect()
     }
 
     /// The node with this number, if it is one of [`Layout::nodes`].

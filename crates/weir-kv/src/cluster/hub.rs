@@ -22,7 +22,7 @@ pub(crate) use self::answers::{too_few, too_many, written};
 pub(super) use self::clocks::{Clocks, Off};
 pub(super) use self::event::{Asked, Client, Event};
 pub(super) use self::order::Order;
-use self::order::Waiting;
+use self::order::{Tried, Waiting};
 use super::call::Call;
 use super::hints::Keeper;
 use super::peer::Peer;
@@ -63,13 +63,17 @@ pub(super) struct Hub {
     /// Who keeps what a node missed.
     keepers: HashMap<u16, Keeper>,
     /// What other nodes do for clients of this one.
-    forwarded: HashMap<u64, (u16, Client)>,
+    forwarded: HashMap<u64, Tried>,
+    /// What those have not begun, and are asked for again.
+    again: Vec<Tried>,
     /// Questions of threads.
     calls: HashMap<u64, SyncSender<Say>>,
     /// The keys of which a write is under way whose order matters, and what waits for it.
     in_order: HashMap<Bytes, Waiting>,
     /// Keys with such a write that has its answer.
     answered_in_order: Vec<Bytes>,
+    /// Nodes that have gone, and until when what began before is awaited of them.
+    going: Vec<(Instant, u16)>,
     clocks: Arc<Clocks>,
     told: Seldom,
     secret: Arc<str>,
@@ -95,9 +99,11 @@ impl Hub {
             deadlines: VecDeque::new(),
             keepers: HashMap::new(),
             forwarded: HashMap::new(),
+            again: Vec::new(),
             calls: HashMap::new(),
             in_order: HashMap::new(),
             answered_in_order: Vec::new(),
+            going: Vec::new(),
             clocks,
             told: Seldom::default(),
             secret,
@@ -120,8 +126,10 @@ impl Hub {
                 }
                 _ = tick.tick() => {
                     self.give_up_late();
+                    self.try_again();
                     self.go_on_in_order();
                     self.settle();
+                    self.leave_those_that_go();
                 }
             }
             give(std::mem::take(&mut self.answers));
@@ -160,12 +168,12 @@ impl Hub {
                 come,
                 go,
                 generation,
-            } => self.change(come, &go, generation),
+            } => self.change(come, go, generation),
             Event::Clock(node, heard) => self.hear_clock(node, heard),
             // It may begin until it is too late for that: nobody is told before that it has failed.
             Event::Silent(id, _) if self.forwarded.contains_key(&id) => {}
-            Event::Refused(id, _, Why::Busy, _) if self.forwarded.contains_key(&id) => {
-                self.not_begun(id);
+            Event::Refused(id, _, why, _) if self.forwarded.contains_key(&id) => {
+                self.not_begun(id, why);
             }
             Event::Refused(id, node, ..) | Event::Silent(id, node) => {
                 self.happen(Event::Failed(id, node));

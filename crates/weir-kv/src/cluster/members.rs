@@ -2,19 +2,26 @@
 //!
 //! A layout is on disk before anything begins by it. So after a crash a node goes on by what it has promised.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::Calls;
 use super::Shared;
 use super::hub::Event;
 use super::moving::Moving;
-use super::neighbours::Neighbours;
+use super::neighbours::{Come, Neighbours};
 use super::opening;
 use super::sweeping::Sweeping;
 use crate::frame::{Change, Membership, Moved, Standing};
 use crate::layout::{Layout, change};
+
+/// How long to wait for a connection to a node that comes, and how often to look.
+const MEET: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(5);
 
 /// What keeps a node among the others.
 pub(super) struct Members {
@@ -105,9 +112,12 @@ impl Members {
         let left = left_by(&before, &layout);
         let history = (self.shared.address(), &*self.configured);
         opening::keep(&*self.shared.engine, history, &layout, left)?;
+        let mut come = self.neighbours.add(come);
+        if self.shared.is_member() {
+            self.meet(std::mem::take(&mut come));
+        }
         let is_stable = layout.next.is_none();
         let generation = self.shared.enter(layout);
-        let come = self.neighbours.add(come);
         let gone = self
             .neighbours
             .keep(|id| nodes.iter().any(|node| node.id == id));
@@ -116,7 +126,7 @@ impl Members {
         let _ = self.events.send(Event::Nodes {
             come,
             go,
-            generation,
+            generation: Some(generation),
         });
         for (_, node) in gone {
             node.forget();
@@ -125,6 +135,22 @@ impl Members {
             self.sweep();
         }
         Ok(())
+    }
+
+    /// Connects to nodes that come before anything is asked of them, and waits for that a little: a key may have no other replica by the
+    /// next map. Who comes itself is asked for nothing yet, and is not known to the others.
+    fn meet(&self, come: Vec<Come>) {
+        let are_up: Vec<_> = come.iter().map(|come| Arc::clone(&come.is_up)).collect();
+        let _ = self.events.send(Event::Nodes {
+            come,
+            go: Vec::new(),
+            generation: None,
+        });
+        let began = Instant::now();
+        let is_one_down = || are_up.iter().any(|is_up| !is_up.load(Ordering::Acquire));
+        while is_one_down() && began.elapsed() < MEET {
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// Takes away what others have now, if there is something.

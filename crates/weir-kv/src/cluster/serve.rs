@@ -41,8 +41,6 @@ const OWED_BYTES_MAX: usize = 64 << 20;
 const OWED_PAUSE: Duration = Duration::from_millis(2);
 const BATCH_MAX: usize = 512;
 const READ_BYTES: usize = 64 << 10;
-/// Why a write is not begun.
-const TOO_MANY: &str = "too many writes of the key wait here";
 /// How long to wait after an accept has failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -160,6 +158,9 @@ async fn read(mut reader: OwnedReadHalf, server: &Server, caller: &Caller) {
 
 /// Does what a frame asks for.
 fn carry_out(frame: Frame, server: &Server, caller: &Caller, permit: Option<OwnedSemaphorePermit>) {
+    if caller.node.is_some() {
+        server.shared.hear_epoch(frame.epoch);
+    }
     let layout = server.shared.layout();
     let (id, epoch) = (frame.id, layout.epoch());
     let has_room = permit.is_some();
@@ -228,7 +229,7 @@ fn begin(ask: Ask, server: &Server, is_node: bool, answer: impl FnOnce(Say) + Se
         }
         answer(match came {
             Ok(told) => Say::Told(told.live_at(unix_ms())),
-            Err(why) => Say::Refused(why, TOO_MANY.to_owned()),
+            Err(why) => Say::Refused(why, why.of_ask().to_owned()),
         });
     }));
     let order = Order {

@@ -1,12 +1,13 @@
 //! What all parts of a node know.
 
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
+use tokio::time::Instant;
 
 use super::hello;
-use super::hub::Off;
+use super::hub::{DEADLINE, Off};
 use crate::coordinator::{Quorum, Replicas};
 use crate::engine::Engine;
 use crate::frame::Clocks;
@@ -27,6 +28,10 @@ pub(crate) struct Shared {
     me: AtomicU16,
     layout: ArcSwap<Layout>,
     is_member: AtomicBool,
+    /// The epoch of the last map that another node was heard to go by alone while it was still to follow here.
+    decided: AtomicU64,
+    /// Nodes that have gone, and until when what they have begun before is done for them.
+    going: Mutex<Vec<(u16, Instant)>>,
     off: Mutex<Off>,
     /// How many layouts there were, and which of them was the first that nothing under way began before, as far as the hub knows.
     generation: AtomicUsize,
@@ -60,6 +65,8 @@ impl Shared {
             me: AtomicU16::new(me),
             layout: ArcSwap::from_pointee(layout),
             is_member: AtomicBool::new(me > 0),
+            decided: AtomicU64::new(0),
+            going: Mutex::default(),
             off: Mutex::new(Off::Nothing),
             generation: AtomicUsize::new(0),
             settled: AtomicUsize::new(0),
@@ -113,6 +120,9 @@ impl Shared {
             clock.belong(own.id);
             self.me.store(own.id, Ordering::Release);
         }
+        let (going, until) = (layout.going_from(&self.layout()), Instant::now() + DEADLINE);
+        *self.going.lock().unwrap_or_else(PoisonError::into_inner) =
+            going.into_iter().map(|id| (id, until)).collect();
         self.layout.store(Arc::new(layout));
         self.is_member.store(own.is_some(), Ordering::Release);
         self.generation.fetch_add(1, Ordering::SeqCst) + 1
@@ -194,6 +204,37 @@ impl Shared {
     pub(crate) fn usual_replicas(&self, key: &[u8]) -> Vec<u16> {
         let layout = self.layout();
         layout.now.replicas_of_key(key, layout.now.replicas)
+    }
+
+    /// Whether a node with this number is one of the layout, or has gone a moment ago: it may not know that yet, and what it has begun has
+    /// enough replicas by either map. One that is lost for good is not heard from the moment on in which it is.
+    pub(super) fn is_heard(&self, node: u16) -> bool {
+        let is_going = |(going, until): &(u16, Instant)| *going == node && Instant::now() < *until;
+        let going = || self.going.lock().unwrap_or_else(PoisonError::into_inner);
+        self.layout().has(node) || going().iter().any(is_going)
+    }
+
+    /// Another node goes by a layout of this epoch, as a frame of it says.
+    pub(super) fn hear_epoch(&self, epoch: u64) {
+        if self.layout().is_followed_by(epoch) {
+            self.decided.store(epoch, Ordering::Release);
+        }
+    }
+
+    /// The nodes whose turn it may be to write a key, in their order.
+    ///
+    /// While nodes come or go, that is by the map that holds, until it is known that one of them goes by the next one alone. That it does
+    /// so is never taken back, and all others follow it: so they may go by its order before they are told, and two maps make two nodes
+    /// the first of a key only for the moment in which this is heard.
+    pub(super) fn in_turn(&self, key: &[u8], quorum: Quorum) -> Vec<u16> {
+        let layout = self.layout();
+        let decided = self.decided.load(Ordering::Acquire);
+        match &layout.next {
+            Some(next) if layout.is_followed_by(decided) => {
+                next.placement.replicas_of_key(key, quorum.from)
+            }
+            _ => layout.replicas(key, quorum).nodes,
+        }
     }
 
     /// Whom an operation concerns.

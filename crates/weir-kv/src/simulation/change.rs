@@ -49,6 +49,8 @@ struct Node {
     /// What has a higher number began by the layout of now.
     settles_at: u64,
     moved: Moved,
+    /// Nodes that have gone, and until when they are heard.
+    going: Vec<(u16, u64)>,
     /// The next key to be taken.
     cursor: u8,
 }
@@ -165,6 +167,7 @@ impl World {
             under_way: BTreeMap::new(),
             settles_at: 0,
             moved: Moved::default(),
+            going: Vec::new(),
             cursor: 0,
         });
         self.nodes.len() - 1

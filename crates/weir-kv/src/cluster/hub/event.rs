@@ -32,11 +32,11 @@ pub(in crate::cluster) enum Event {
     Written(u64, u16, Version, Option<Version>),
     /// A replica says why it does not do what it was asked to.
     Refused(u64, u16, Why, String),
-    /// Nodes come and go. What began before is seen to its end.
+    /// Nodes come and go. What began before is seen to its end. Without the generation of a layout, there will be one with those that come.
     Nodes {
         come: Vec<Come>,
         go: Vec<u16>,
-        generation: usize,
+        generation: Option<usize>,
     },
     /// What the clocks of a node say, while it is there, and when that was heard.
     Clock(u16, Option<(frame::Clocks, Instant)>),

@@ -1,5 +1,8 @@
 //! Writes whose order matters: one node at a time makes those of a key, one after the other. It is the first of the key's replicas
 //! that is up, as each node sees it.
+//!
+//! A node that is asked by another one, and does not see that it is its turn, refuses without having begun. Whoever asked looks again
+//! in a moment whose turn it is, and asks that one, until the deadline: so nobody makes a write by what another node believes.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -23,7 +26,14 @@ pub(in crate::cluster) struct Order {
 }
 
 /// One that waits for those before it, and since when.
-pub(super) type Waiting = VecDeque<(Instant, Ask, Client)>;
+pub(super) type Waiting = VecDeque<(Instant, Order)>;
+
+/// A write that other nodes are asked to make, one after the other, until this time.
+pub(super) struct Tried {
+    ask: Ask,
+    client: Client,
+    until: Instant,
+}
 
 /// Writes of one key that wait. More are refused.
 const WAITING_MAX: usize = 256;
@@ -31,13 +41,36 @@ const WAITING_MAX: usize = 256;
 impl Hub {
     /// Does it here, or has the node do it whose turn it is.
     pub(super) fn order(&mut self, order: Order) {
+        if order.ask.what == What::Get {
+            return self.begin_ask(order.ask, order.client, false);
+        }
+        let turn = self.whose_turn(&order.ask);
+        if turn == Some(self.shared.me()) {
+            self.begin_in_order(order);
+        } else {
+            self.pass_on(turn, order, Instant::now() + DEADLINE);
+        }
+    }
+
+    /// It is not the turn of this node.
+    fn pass_on(&mut self, turn: Option<u16>, order: Order, until: Instant) {
         let Order {
             ask,
             client,
             is_for_me,
         } = order;
+        match turn {
+            // Whoever has sent it here may not see a node that this one sees. If both of them made the writes of a key, conditions
+            // would not hold.
+            _ if is_for_me => self.refuse(client, Why::Turn),
+            Some(node) => self.forward(node, Tried { ask, client, until }),
+            None => self.answer(client, Answer::TooFew),
+        }
+    }
+
+    /// The node that makes a write, as this one sees it.
+    fn whose_turn(&self, ask: &Ask) -> Option<u16> {
         let me = self.shared.me();
-        let replicas = self.shared.replicas(&ask.key, ask.quorum).nodes;
         let may_write = |node: u16| {
             if node == me {
                 !self.shared.is_off(false)
@@ -45,15 +78,8 @@ impl Hub {
                 self.is_up(node) && self.clocks.is_near(node)
             }
         };
-        let first = replicas.into_iter().find(|node| may_write(*node));
-        match first {
-            _ if ask.what == What::Get => self.begin_ask(ask, client, false),
-            Some(first) if first == me => self.begin_in_order(ask, client),
-            Some(first) if !is_for_me => self.forward(first, ask, client),
-            // Whoever has sent it here does not see a node that this one sees. If both of them made the writes of a key, conditions
-            // would not hold.
-            _ => self.answer(client, Answer::TooFew),
-        }
+        let mut replicas = self.shared.in_turn(&ask.key, ask.quorum).into_iter();
+        replicas.find(|node| may_write(*node))
     }
 
     fn begin_ask(&mut self, ask: Ask, client: Client, is_in_order: bool) {
@@ -97,55 +123,83 @@ impl Hub {
         }
     }
 
-    fn forward(&mut self, node: u16, ask: Ask, client: Client) {
+    fn forward(&mut self, node: u16, tried: Tried) {
+        let now = Instant::now();
         // Whoever waits may have given up, and have written something else: the node that gets it would begin at once.
-        if is_over(ask.until_ms) {
-            return self.answer(client, Answer::TooFew);
+        if is_over(tried.ask.until_ms) || tried.until <= now {
+            return self.answer(tried.client, Answer::TooFew);
         }
         self.next_id += 1;
-        // If it gets there later, it must not come over what was written meanwhile.
-        let own_ms = ask
-            .until_ms
-            .map(|until_ms| until_ms.saturating_sub(unix_ms()));
-        let left = own_ms.map_or(DEADLINE, |own_ms| {
-            DEADLINE.min(Duration::from_millis(own_ms))
-        });
-        let until_ms = self.clocks.wall_at(node, Instant::now() + left);
-        let ask = Ask { until_ms, ..ask };
         let id = self.next_id;
+        // If it gets there later, it must not come over what was written meanwhile.
+        let own_ms = tried.ask.until_ms;
+        let own_ms = own_ms.map(|until_ms| until_ms.saturating_sub(unix_ms()));
+        let left = tried.until - now;
+        let left = own_ms.map_or(left, |own_ms| left.min(Duration::from_millis(own_ms)));
+        let until_ms = self.clocks.wall_at(node, now + left);
+        let ask = Ask {
+            until_ms,
+            ..tried.ask.clone()
+        };
         let peer = self.peers.get(&node).filter(|_| until_ms.is_some());
         if peer.is_some_and(|peer| peer.send(id, Say::Ask(ask))) {
-            self.forwarded.insert(id, (node, client));
             tally::more(&self.shared.tally.forwarded);
-            self.deadlines.push_back((Instant::now() + DEADLINE, id));
+            // One that is tried again ends before others that have begun later.
+            let at = self.deadlines.partition_point(|(at, _)| *at <= tried.until);
+            self.deadlines.insert(at, (tried.until, id));
+            self.forwarded.insert(id, tried);
         } else {
-            self.answer(client, Answer::TooFew);
+            self.answer(tried.client, Answer::TooFew);
         }
     }
 
     /// Another node has done what it was asked to; or has not, or nobody knows.
     pub(super) fn told(&mut self, id: u64, answer: Answer) {
-        if let Some((_, client)) = self.forwarded.remove(&id) {
-            self.answer(client, answer);
+        if let Some(tried) = self.forwarded.remove(&id) {
+            self.answer(tried.client, answer);
         }
     }
 
-    /// Another node has too much to do to begin with what it was asked to.
-    pub(super) fn not_begun(&mut self, id: u64) {
-        if let Some((_, client)) = self.forwarded.remove(&id) {
-            self.refuse(client, Why::Busy);
+    /// Another node has not begun what it was asked to.
+    pub(super) fn not_begun(&mut self, id: u64, why: Why) {
+        let Some(tried) = self.forwarded.remove(&id) else {
+            return;
+        };
+        match why {
+            // It sees other nodes, or goes by another map, as long as not all have heard of something.
+            Why::Turn | Why::Epoch | Why::Stranger => self.again.push(tried),
+            Why::Busy => self.refuse(tried.client, why),
+            Why::Failed | Why::Clock | Why::Unable => self.answer(tried.client, Answer::TooFew),
         }
     }
 
-    fn begin_in_order(&mut self, ask: Ask, client: Client) {
-        match self.in_order.get_mut(&ask.key) {
-            Some(waiting) if waiting.len() < WAITING_MAX => {
-                waiting.push_back((Instant::now(), ask, client));
+    /// Looks again whose turn it is with what nobody has begun.
+    pub(super) fn try_again(&mut self) {
+        for tried in std::mem::take(&mut self.again) {
+            let Tried { ask, client, until } = tried;
+            let order = Order {
+                ask,
+                client,
+                is_for_me: false,
+            };
+            let turn = self.whose_turn(&order.ask);
+            if turn == Some(self.shared.me()) {
+                self.begin_in_order(order);
+            } else {
+                self.pass_on(turn, order, until);
             }
-            Some(_) => self.refuse(client, Why::Busy),
+        }
+    }
+
+    fn begin_in_order(&mut self, order: Order) {
+        match self.in_order.get_mut(&order.ask.key) {
+            Some(waiting) if waiting.len() < WAITING_MAX => {
+                waiting.push_back((Instant::now(), order));
+            }
+            Some(_) => self.refuse(order.client, Why::Busy),
             None => {
-                self.in_order.insert(ask.key.clone(), VecDeque::new());
-                self.begin_ask(ask, client, true);
+                self.in_order.insert(order.ask.key.clone(), VecDeque::new());
+                self.begin_ask(order.ask, order.client, true);
             }
         }
     }
@@ -160,12 +214,21 @@ impl Hub {
                 None => {
                     self.in_order.remove(&key);
                 }
-                Some((since, _, client)) if since.elapsed() > DEADLINE => {
+                Some((since, order)) if since.elapsed() > DEADLINE => {
                     // Nobody waits for it any more, and it is known that it was not done.
-                    self.answer(client, Answer::TooFew);
+                    self.answer(order.client, Answer::TooFew);
                     self.answered_in_order.push(key);
                 }
-                Some((_, ask, client)) => self.begin_ask(ask, client, true),
+                Some((since, order)) => {
+                    let turn = self.whose_turn(&order.ask);
+                    if turn == Some(self.shared.me()) {
+                        self.begin_ask(order.ask, order.client, true);
+                    } else {
+                        // That node makes writes of the key by now.
+                        self.pass_on(turn, order, since + DEADLINE);
+                        self.answered_in_order.push(key);
+                    }
+                }
             }
         }
     }

@@ -44,7 +44,10 @@ impl World {
         let Some(layout) = &self.nodes[to].layout else {
             return false;
         };
-        have_common(epoch, layout.epoch()) && layout.has(self.nodes[from].id)
+        let id = self.nodes[from].id;
+        let mut going = self.nodes[to].going.iter();
+        let mut is_going = || going.any(|(node, until)| *node == id && self.now_ms < *until);
+        have_common(epoch, layout.epoch()) && (layout.has(id) || is_going())
     }
 
     pub(super) fn arrive(&mut self, (from, to): (Place, Place), epoch: u64, message: Message) {

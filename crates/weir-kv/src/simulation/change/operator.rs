@@ -1,6 +1,6 @@
 //! The operator, and what nodes do of what he says.
 
-use super::{Broken, Event, KEYS, Place, World};
+use super::{Broken, DEADLINE_MS, Event, KEYS, Place, World};
 use crate::frame::{Change, Membership, Moved, Standing};
 use crate::layout::Layout;
 use crate::layout::change::{self, Seen, Step, Want};
@@ -143,6 +143,10 @@ impl World {
                     node.id = own.id;
                     node.clock = Clock::new(own.id, node.run, Version::default());
                 }
+                let before = node.layout.as_ref();
+                let going = before.map_or(Vec::new(), |before| layout.going_from(before));
+                let until = self.now_ms + DEADLINE_MS;
+                node.going = going.into_iter().map(|id| (id, until)).collect();
                 node.layout = Some(layout);
                 node.moved = Moved::default();
                 node.settles_at = order;
