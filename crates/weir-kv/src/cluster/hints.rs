@@ -5,6 +5,7 @@
 //! old, are left to repair.
 
 use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -104,6 +105,7 @@ impl Hints {
             age_ms: age.as_millis() as u64,
             cursor: log.read_from(done),
             log,
+            directory: path.join(LOG),
             done,
             done_path,
             counts: Arc::clone(&counts),
@@ -162,6 +164,8 @@ struct Sender {
     age_ms: u64,
     log: Log,
     cursor: Cursor,
+    /// Where the log is.
+    directory: PathBuf,
     /// The first hint that was not taken.
     done: u64,
     done_path: PathBuf,
@@ -201,6 +205,9 @@ impl Sender {
     /// Appends what has come. What the disk does not take is left to repair.
     fn append(&mut self, hints: impl Iterator<Item = (Bytes, Cell)>) {
         let (mut count, mut cell_bytes) = (0, Vec::new());
+        if !self.directory.is_dir() {
+            self.begin_anew();
+        }
         let mut failed = None;
         for (key, cell) in hints.take(INBOX_MAX) {
             let bytes = hint_bytes(&key, &cell);
@@ -247,14 +254,15 @@ impl Sender {
                         "kv: hints for node number {} cannot be read: {error}",
                         self.node
                     ));
-                    let is_damaged = matches!(error, weir_log::Error::Damaged(_));
-                    if is_damaged && awaited.is_empty() {
+                    if !awaited.is_empty() {
+                        break;
+                    }
+                    if matches!(error, weir_log::Error::Damaged(_)) {
                         self.skip_damaged();
+                    } else if is_gone(&error) {
+                        self.skip_gone();
                     }
-                    if awaited.is_empty() {
-                        return false;
-                    }
-                    break;
+                    return false;
                 }
             };
             behind = record.offset + 1;
@@ -300,6 +308,48 @@ impl Sender {
         self.go_to(next);
     }
 
+    /// A segment was taken away. The segments behind it may be there.
+    fn skip_gone(&mut self) {
+        match self.cursor.skip_damaged() {
+            Some(next) if next > self.done => {
+                self.counts
+                    .left_out
+                    .fetch_add(next - self.done, Ordering::Relaxed);
+                self.go_to(next);
+            }
+            _ => self.begin_anew(),
+        }
+    }
+
+    /// Begins another segment, since the one that is written was taken away with its directory or without it: it would be written on, and
+    /// nobody could read it. What was in it is left out.
+    fn begin_anew(&mut self) {
+        let next = self.log.written() + 1;
+        let mut directory = fs::DirBuilder::new();
+        let made = directory
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.directory);
+        let begun = match made {
+            Ok(()) => self.log.skip_to(next).map_err(|error| error.to_string()),
+            Err(error) => Err(format!("{}: {error}", self.directory.display())),
+        };
+        if let Err(error) = begun {
+            self.told.tell(format_args!(
+                "kv: the hints for node number {} were taken away, and no others are kept: {error}",
+                self.node
+            ));
+            return;
+        }
+        let left_out = next - 1 - self.done;
+        self.counts.left_out.fetch_add(left_out, Ordering::Relaxed);
+        self.told.tell(format_args!(
+            "kv: the hints for node number {} were taken away: {left_out} are left to repair",
+            self.node
+        ));
+        self.go_to(next);
+    }
+
     /// Everything before this was taken, or is left out.
     fn go_to(&mut self, offset: u64) {
         if offset == self.done {
@@ -320,9 +370,19 @@ impl Sender {
     }
 }
 
+fn is_gone(error: &weir_log::Error) -> bool {
+    let weir_log::Error::Io { error, .. } = error else {
+        return false;
+    };
+    error.kind() == std::io::ErrorKind::NotFound
+}
+
 /// Replaces a file, so that it is the old one or the new one.
 fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let draft = path.with_extension("draft");
     fs::write(&draft, bytes)?;
     fs::rename(draft, path)
 }
+
+#[cfg(test)]
+mod tests;
