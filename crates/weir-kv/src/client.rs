@@ -62,7 +62,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 pub use self::error::ClientError;
-pub use self::members::Members;
+pub use self::members::{Found, Members};
 pub use self::scan::Scan;
 
 use self::attempts::{Attempts, Next};

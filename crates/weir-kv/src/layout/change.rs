@@ -61,6 +61,8 @@ pub enum Step {
     Done,
     /// It does not go on like this.
     Fail(String),
+    /// Another change has come first, and neither can this one be ended, nor is there more of it to take back; what to do.
+    Overtaken(String),
 }
 
 /// A node, and how it stands if it answers.
@@ -258,8 +260,8 @@ pub fn step(goal: &Layout, seen: &[Seen]) -> Step {
     };
     let (away, before, prepared) = (those(At::Away), those(At::Before), those(At::Prepared));
     let committed = those(At::Committed);
-    if let [first, ..] = those(At::Elsewhere)[..] {
-        return Step::Fail(format!("{first} goes by something else"));
+    if let Some(why) = overtaken(goal, seen) {
+        return Step::Overtaken(why);
     }
     if let [first, ..] = those(At::GivenUp)[..] {
         return Step::Fail(format!(
@@ -278,6 +280,39 @@ pub fn step(goal: &Layout, seen: &[Seen]) -> Step {
         _ if !away.is_empty() => Step::Wait(format!("{} does not answer", away.join(", "))),
         ([], prepared, []) => go_on(goal, seen, prepared),
     }
+}
+
+/// What to do about a node that goes by something else, if there is one.
+fn overtaken(goal: &Layout, seen: &[Seen]) -> Option<String> {
+    let at = |wanted: At| {
+        let mut seen = seen.iter();
+        seen.find(move |(_, seen)| At::of(goal, seen.as_ref()) == wanted)
+    };
+    let (node, membership) = at(At::Elsewhere)?;
+    if goal.now.map.node(node).is_none() {
+        return Some(format!(
+            "{node} is left from a change that did not come about, or is of another cluster: stop it, empty its directory, start it with `join = true`, and let it join then"
+        ));
+    }
+    let layout = membership.as_ref()?.layout.as_ref()?;
+    let others = layout.now.map.nodes().iter();
+    let others: Vec<&str> = others.map(|node| &*node.address).collect();
+    let why = match &layout.next {
+        Some(next) => format!(
+            "{node} goes by another change, to epoch {}: `weir kv finish --nodes {node}` goes on with that one, and `weir kv abort --nodes {node}` takes it back",
+            next.placement.map.epoch()
+        ),
+        None => format!(
+            "{node} goes by the map of epoch {}, as another change came first: the nodes are {}; whatever else was to join has to be stopped and emptied before it does",
+            layout.now.map.epoch(),
+            others.join(", ")
+        ),
+    };
+    let begun = at(At::Prepared);
+    let begun = begun.map_or(String::new(), |(begun, _)| {
+        format!("; `weir kv abort --nodes {begun}` takes back what has begun of this one")
+    });
+    Some(why + &begun)
 }
 
 /// What to do when all nodes know of the change, and none has ended it.

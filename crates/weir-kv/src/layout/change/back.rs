@@ -1,6 +1,6 @@
 //! How a change is taken back.
 
-use super::{At, Layout, Seen, Step, decider};
+use super::{At, Layout, Seen, Step, decider, overtaken};
 use crate::frame::{Change, Membership};
 
 /// What to do next, to have all nodes go by the map of before again. Those in `lost` are lost for good, and never told: what they have
@@ -49,11 +49,13 @@ pub fn step_back(goal: &Layout, seen: &[Seen], lost: &[Box<str>]) -> Step {
     let mut away = seen
         .iter()
         .filter(|seen| of(&seen.1) == At::Away && !is_lost(seen));
-    match (told.is_empty(), away.next()) {
-        (false, _) => Step::Tell(told),
-        (true, Some((node, _))) => Step::Wait(format!(
+    match (told.is_empty(), overtaken(goal, seen), away.next()) {
+        (false, ..) => Step::Tell(told),
+        // It was not ended, since that takes all nodes, and these did not follow; but it is not known here what they go by.
+        (true, Some(why), _) => Step::Overtaken(why),
+        (true, None, Some((node, _))) => Step::Wait(format!(
             "{node} does not answer; it goes by both maps when it is back, until it is told: say --gone {node} if it is lost for good"
         )),
-        (true, None) => Step::Done,
+        (true, None, None) => Step::Done,
     }
 }

@@ -95,6 +95,100 @@ fn a_node_in_the_place_of_another_one_gets_its_slots_and_nobody_else_any() {
     assert_eq!(concerned(&planned), ["n", "m", "z"].map(Box::from));
 }
 
+/// Nodes by what they were told, in the order of a change.
+fn seen_of(goal: &Layout, told_of: &[(&str, Option<&Layout>)]) -> Vec<Seen> {
+    let seen = concerned(goal).into_iter().map(|name| {
+        let known = told_of.iter().find(|(node, _)| **node == *name);
+        let layout = known.and_then(|(_, layout)| *layout).cloned();
+        let standing = match layout {
+            None => Standing::Waits,
+            Some(_) => Standing::Member,
+        };
+        let membership = Membership {
+            standing,
+            is_settled: true,
+            moved: Moved::default(),
+            layout: layout.map(Box::new),
+        };
+        (name, Some(membership))
+    });
+    seen.collect()
+}
+
+fn aborts(node: &str, epoch: u64) -> Step {
+    Step::Tell(vec![(node.into(), Change::Abort(epoch))])
+}
+
+fn overtaken_with(step: Step, says: &[&str]) {
+    match step {
+        Step::Overtaken(why) => {
+            assert!(says.iter().all(|says| why.contains(says)), "{why}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn of_two_that_join_at_once_the_second_one_is_told_what_to_do() {
+    let before = layout(&["a", "b", "c"], 3);
+    let first = planned(&before, &join("x"), None).expect("a plan");
+    let second = planned(&before, &join("y"), None).expect("a plan");
+    let after = first.committed().expect("it ends");
+    // While the first one is under way, and when it has ended.
+    for (own, says) in [
+        (&first, "another change, to epoch 2"),
+        (&after, "a, b, c, x;"),
+    ] {
+        let seen = |y| {
+            let all = ["a", "b", "c"].map(|node| (node, Some(own)));
+            let all: Vec<_> = all.into_iter().chain([("y", Some(y))]).collect();
+            seen_of(&second, &all)
+        };
+        let begun = seen(&second);
+        overtaken_with(step(&second, &begun), &[says, "`weir kv abort --nodes y`"]);
+        assert_eq!(step_back(&second, &begun, &[]), aborts("y", 2));
+        // It is not done: the cluster goes by something else than before.
+        let back = seen(&second.aborted());
+        overtaken_with(step_back(&second, &back, &[]), &[says]);
+    }
+    // It tries again, with what it has been told.
+    let again = planned(&after, &join("y"), None).expect("a plan");
+    let nodes = ["a", "b", "c", "x"].map(|node| (node, Some(&after)));
+    let nodes: Vec<_> = nodes.into_iter().chain([("y", Some(&second))]).collect();
+    overtaken_with(
+        step(&again, &seen_of(&again, &nodes)),
+        &["empty its directory"],
+    );
+}
+
+#[test]
+fn two_changes_that_hold_up_each_other_are_taken_back_one_after_the_other() {
+    let before = layout(&["a", "b", "c", "d"], 3);
+    let first = planned(&before, &leave("a"), None).expect("a plan");
+    let second = planned(&before, &leave("d"), None).expect("a plan");
+    let (aborted, other) = (first.aborted(), second.aborted());
+    let told = |b, a| {
+        [
+            ("a", Some(a)),
+            ("b", Some(b)),
+            ("c", Some(&before)),
+            ("d", Some(&before)),
+        ]
+    };
+    let seen = seen_of(&first, &told(&first, &second));
+    overtaken_with(step(&first, &seen), &["a goes by another change"]);
+    assert_eq!(step_back(&first, &seen, &[]), aborts("b", 2));
+    let seen = seen_of(&first, &told(&aborted, &second));
+    overtaken_with(
+        step_back(&first, &seen, &[]),
+        &["`weir kv abort --nodes a`"],
+    );
+    let seen = seen_of(&second, &told(&aborted, &second));
+    assert_eq!(step_back(&second, &seen, &[]), aborts("a", 2));
+    let seen = seen_of(&second, &told(&aborted, &other));
+    assert_eq!(step_back(&second, &seen, &[]), Step::Done);
+}
+
 /// A node as a change sees it.
 #[derive(Debug, Clone)]
 struct Node {
@@ -287,7 +381,9 @@ fn a_change_comes_to_its_end_whoever_was_away_in_between() {
                     }
                 }
                 Step::Done => break,
-                Step::Away(why) | Step::Fail(why) => panic!("seed {seed}: {why}"),
+                Step::Away(why) | Step::Fail(why) | Step::Overtaken(why) => {
+                    panic!("seed {seed}: {why}")
+                }
             }
         }
         assert_eq!(step(&world.goal, &world.seen()), Step::Done, "seed {seed}");

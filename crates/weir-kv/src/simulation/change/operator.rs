@@ -52,6 +52,8 @@ impl World {
                 // Either it was ended already, or it is to be taken back.
                 self.goal = Some((goal, !is_back));
             }
+            // What others go by is looked at the next time.
+            Step::Overtaken(_) => self.goal = (!is_back).then_some((goal, true)),
             Step::Wait(_) | Step::Away(_) => self.goal = Some((goal, is_back)),
         }
     }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail, ensure};
-use weir_kv::client::{ClientSettings, Members};
+use weir_kv::client::{ClientSettings, Found, Members};
 use weir_kv::layout::Layout;
 use weir_kv::layout::change::{self, Step, Want};
 
@@ -166,8 +166,8 @@ impl Nodes {
         Ok(Self { runtime, members })
     }
 
-    fn layout(&self) -> anyhow::Result<Layout> {
-        Ok(self.runtime.block_on(self.members.layout())?)
+    fn find(&self) -> anyhow::Result<Found> {
+        Ok(self.runtime.block_on(self.members.find())?)
     }
 
     /// A node that is said to be lost does not answer. One that does goes on serving its clients, and nobody would hear it.
@@ -198,6 +198,7 @@ impl Nodes {
                         "the change goes no further; `weir kv finish` goes on, `weir kv abort` takes it back",
                     ));
                 }
+                Step::Overtaken(why) => bail!(why),
                 // It may have been started just now.
                 Step::Away(_) if began.elapsed() < PATIENCE => {}
                 Step::Away(nodes) => bail!(
@@ -216,7 +217,7 @@ impl Nodes {
 
 fn carry_out(how: &How, want: &Want, told: &str) -> anyhow::Result<bool> {
     let nodes = Nodes::of(&how.place)?;
-    let layout = nodes.layout()?;
+    let layout = nodes.find()?.layout;
     let goal = change::planned(&layout, want, how.replicas).map_err(|why| anyhow!(why))?;
     nodes.check_lost(&goal)?;
     say_plan(&goal, told)?;
@@ -246,17 +247,25 @@ fn is_wanted() -> io::Result<bool> {
 
 fn see_to_it(place: &Place, back: Option<&[Box<str>]>) -> anyhow::Result<bool> {
     let nodes = Nodes::of(place)?;
-    let layout = nodes.layout()?;
+    let Found {
+        layout,
+        left_behind,
+    } = nodes.find()?;
     let Some(next) = &layout.next else {
         say_line(format_args!(
             "no change is under way: the cluster has {}",
             told(&layout)
         ))?;
+        for node in left_behind {
+            say_line(format_args!(
+                "{node} is none of its nodes, and left from a change that did not come about: stop it, and empty its directory before it joins"
+            ))?;
+        }
         return Ok(true);
     };
+    let epoch = next.placement.map.epoch();
     say_line(format_args!(
-        "the change to epoch {} {}",
-        next.placement.map.epoch(),
+        "the change to epoch {epoch} {}",
         if back.is_some() {
             "is taken back"
         } else {
@@ -264,10 +273,19 @@ fn see_to_it(place: &Place, back: Option<&[Box<str>]>) -> anyhow::Result<bool> {
         }
     ))?;
     nodes.drive(&layout, back)?;
-    say_done(&match back {
-        Some(_) => layout.aborted(),
-        None => layout.committed().unwrap_or(layout),
-    })?;
+    if back.is_none() {
+        say_done(&layout.committed().unwrap_or(layout))?;
+        return Ok(true);
+    }
+    // What it has come to is what the nodes say, and not what was wanted.
+    let layout = nodes.find()?.layout;
+    if let Some(next) = &layout.next {
+        bail!(
+            "the change to epoch {epoch} is taken back, and one to epoch {} is under way: `weir kv finish` goes on with that one, `weir kv abort` takes it back",
+            next.placement.map.epoch()
+        );
+    }
+    say_done(&layout)?;
     Ok(true)
 }
 

@@ -240,7 +240,8 @@ fn members(node: &Node) -> (tokio::runtime::Runtime, Members) {
 /// Begins to let a node join, and goes no further once all know of it.
 fn begin_to_join(node: &Node, name: &str) -> Layout {
     let (runtime, members) = members(node);
-    let layout = runtime.block_on(members.layout()).expect("they answer");
+    let layout = runtime.block_on(members.find());
+    let layout = layout.expect("they answer").layout;
     let goal = change::planned(&layout, &Want::Join(name.into()), None).expect("a plan");
     let mut prepared = 0;
     while prepared < 4 {
