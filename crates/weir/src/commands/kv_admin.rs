@@ -128,6 +128,9 @@ pub(crate) fn run_status(args: &StatusArgs) -> anyhow::Result<bool> {
     say_change(&store)?;
     say_operations(&store.operations)?;
     say(format_args!("\n{}", told(store.repair.as_ref())))?;
+    if let Some(held_up) = held_up(store.repair.as_ref(), store.change.as_ref()) {
+        say(held_up)?;
+    }
     Ok(true)
 }
 
@@ -230,6 +233,7 @@ fn say_operations(operations: &Operations) -> anyhow::Result<()> {
 pub(crate) fn run_repair(args: &RepairArgs) -> anyhow::Result<bool> {
     let mut admin = Admin::of(&args.connection)?;
     let mut answer = admin.post("/store/repair", &json!({}))?;
+    let mut said = None;
     let repair = loop {
         let repair = answer["repair"].take();
         let read: Option<Repair> = serde_json::from_value(repair.clone()).ok();
@@ -237,6 +241,15 @@ pub(crate) fn run_repair(args: &RepairArgs) -> anyhow::Result<bool> {
         let has_ended = !read.is_waiting && read.ended_ms > 0;
         if has_ended || !args.wait {
             break (repair, read);
+        }
+        let change: Option<Change> = serde_json::from_value(answer["change"].take())
+            .ok()
+            .flatten();
+        let held_up = held_up(Some(&read), change.as_ref());
+        if held_up.is_some() && held_up != said {
+            // What the repair has come to is on the standard output.
+            eprintln!("{}", held_up.as_deref().unwrap_or_default());
+            said = held_up;
         }
         thread::sleep(POLL);
         answer = admin.get("/store", &[])?;
@@ -253,6 +266,17 @@ fn say_repair(args: &RepairArgs, (json, repair): (Value, Repair)) -> anyhow::Res
         say("a repair begins; `weir kv status` says how far it is")?;
     }
     Ok(repair.missing.is_none() || !args.wait)
+}
+
+/// What a repair waits for that is under way or about to begin, if that is a change of nodes.
+fn held_up(repair: Option<&Repair>, change: Option<&Change>) -> Option<String> {
+    let is_on = repair
+        .is_some_and(|repair| repair.is_waiting || repair.began_ms > 0 && repair.ended_ms == 0);
+    let change = change.filter(|_| is_on)?;
+    Some(format!(
+        "it goes no further while a change of nodes is under way, to epoch {}: `weir kv finish` goes on with that, and `weir kv abort` takes it back",
+        change.epoch
+    ))
 }
 
 /// What a repair has come to, in a sentence.
@@ -302,6 +326,34 @@ fn say(line: impl std::fmt::Display) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_repair_that_a_change_holds_up_says_so() {
+        let repair = |is_waiting: bool, began_ms: u64, ended_ms: u64| -> Repair {
+            serde_json::from_value(json!({
+                "is_waiting": is_waiting, "began_ms": began_ms, "ended_ms": ended_ms, "compared": 0, "differed": 0,
+                "sent": 0, "received": 0, "forgotten": 0, "missing": null,
+            }))
+            .expect("a repair")
+        };
+        let change: Change = serde_json::from_value(json!({
+            "epoch": 7, "nodes": [], "has_begun": false, "is_done": false, "looked_at": 0, "copied": 0, "trouble": "",
+        }))
+        .expect("a change");
+        for (repair, is_held_up) in [
+            (repair(true, 0, 0), true),
+            (repair(false, 1, 0), true),
+            (repair(false, 0, 0), false),
+            (repair(false, 1, 2), false),
+        ] {
+            let told = held_up(Some(&repair), Some(&change));
+            assert_eq!(
+                told.is_some_and(|told| told.contains("to epoch 7")),
+                is_held_up
+            );
+            assert_eq!(held_up(Some(&repair), None), None);
+        }
+    }
 
     #[test]
     fn a_repair_is_told_in_a_sentence() {
