@@ -15,6 +15,7 @@ mod refused;
 mod seen;
 mod shell;
 mod single;
+mod staying;
 mod upkeep;
 mod v1;
 

@@ -22,7 +22,7 @@ const CLIENTS: usize = 3;
 const KEYS: usize = 400;
 
 /// A node that is to join these, and what it is called.
-fn joining(nodes: &[&Node]) -> (Node, String) {
+pub(super) fn joining(nodes: &[&Node]) -> (Node, String) {
     let own = format!("127.0.0.1:{}", free_port());
     let others = nodes_of(nodes[0]);
     let mut all: Vec<String> = others.split(',').map(str::to_owned).collect();
@@ -221,7 +221,7 @@ fn come_and_go(nodes: &mut [Node], clients: &Clients) -> [Node; 2] {
 }
 
 /// Some of the nodes, as an operator's program asks them.
-fn members(node: &Node) -> (tokio::runtime::Runtime, Members) {
+pub(super) fn members(node: &Node) -> (tokio::runtime::Runtime, Members) {
     let nodes = nodes_of(node);
     let nodes = nodes
         .split(',')
@@ -238,7 +238,7 @@ fn members(node: &Node) -> (tokio::runtime::Runtime, Members) {
 }
 
 /// Begins to let a node join, and goes no further once all know of it.
-fn begin_to_join(node: &Node, name: &str) -> Layout {
+pub(super) fn begin_to_join(node: &Node, name: &str) -> Layout {
     let (runtime, members) = members(node);
     let layout = runtime.block_on(members.find());
     let layout = layout.expect("they answer").layout;
