@@ -24,6 +24,7 @@ mod neighbours;
 mod opening;
 mod pages;
 mod peer;
+mod reach;
 mod repair;
 pub(crate) mod serve;
 mod shared;
@@ -200,6 +201,10 @@ impl Cluster {
             *node == self.shared.me() || self.is_up(*node) && self.clocks.is_near(*node)
         };
         let first = replicas.into_iter().find(may_write)?;
+        // Nobody gets through to one that drains, and this node does.
+        if self.neighbours.is_draining(first) {
+            return None;
+        }
         let node = self.shared.layout().node(first)?;
         // There is no URL of this node.
         self.urls.get(&node.address).map(|url| &**url)

@@ -3,7 +3,7 @@
 //! ```text
 //!  0        4   5      6           14         22
 //! +--------+---+------+-----------+----------+------------
-//! | length | 2 | kind | epoch     | id       | payload ...       length counts what follows it
+//! | length | 3 | kind | epoch     | id       | payload ...       length counts what follows it
 //! +--------+---+------+-----------+----------+------------
 //!
 //! kind 1 read      key
@@ -12,7 +12,7 @@
 //!      4 written   version (12)                          it was taken
 //!      5 older     version (12), newer version (12)      there is a newer one
 //!      6 refused   reason (1), text
-//!      7 ping      nothing                               8 pong answers it: what its clocks say (8, 8)
+//!      7 ping      nothing                               8 pong answers it: that it is there, and how
 //!      9 over      version (12), key length (2), key, cell       write, unless there is a cell that is newer than the version
 //!     10 ask       what is to be done for a key on all of its replicas
 //!     11 told      what came of that
@@ -29,6 +29,7 @@
 
 mod ask;
 mod member;
+mod presence;
 mod range;
 mod why;
 
@@ -37,6 +38,7 @@ use bytes::{Buf as _, Bytes, BytesMut};
 pub(crate) use self::ask::TAGS_MAX;
 pub use self::ask::{Ask, What};
 pub use self::member::{Change, Membership, Moved, Standing};
+pub use self::presence::{Clocks, Presence};
 pub use self::range::{Digest, Page, Span};
 pub use self::why::Why;
 
@@ -46,13 +48,14 @@ use crate::coordinator::Answer;
 use crate::version::Version;
 
 /// The form of frames. Another one is refused.
-pub const FORMAT: u8 = 2;
+pub const FORMAT: u8 = 3;
 /// The most that a frame has behind its length.
 pub const FRAME_BYTES_MAX: usize = crate::VALUE_BYTES_MAX as usize + KEY_BYTES_MAX + 2048;
 /// Bytes before the payload, without the length.
 const HEAD: usize = 18;
 const LENGTH: usize = 4;
 const VERSION: usize = 12;
+const PRESENCE: usize = 17;
 /// Bytes of a layout of a few nodes, about.
 const LAYOUT_BYTES: usize = 256 << 10;
 
@@ -107,23 +110,14 @@ pub enum Say {
     Refused(Why, String),
     /// Are you there?
     Ping,
-    /// I am, and this is what my clocks say.
-    Pong(Clocks),
+    /// I am, and this is how.
+    Pong(Presence),
     /// What are you among the others?
     Standing,
     /// This.
     Membership(Membership),
     /// Nodes come or go: do this.
     Change(Change),
-}
-
-/// What a node's clocks say, in milliseconds since 1970.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Clocks {
-    /// The wall clock.
-    pub wall_ms: u64,
-    /// The clock that gives versions, which may be ahead of it and never goes back.
-    pub version_ms: u64,
 }
 
 /// Why bytes are no frame. The connection is of no use any more.
@@ -189,13 +183,7 @@ impl Frame {
                 out.push(*replicas);
                 out.extend_from_slice(map);
             }
-            Say::Pong(Clocks {
-                wall_ms,
-                version_ms,
-            }) => {
-                out.extend(wall_ms.to_be_bytes());
-                out.extend(version_ms.to_be_bytes());
-            }
+            Say::Pong(presence) => presence.encode(out),
             Say::Membership(membership) => membership.encode(out),
             Say::Change(change) => change.encode(out),
             Say::Found(None) | Say::Ping | Say::Which | Say::Standing => {}
@@ -256,7 +244,7 @@ impl Say {
                 Self::Scan(..) | Self::Digest(..) | Self::Digested(..) => 2 * KEY_BYTES_MAX,
                 Self::Map(_, map) => map.len(),
                 Self::Written { .. } | Self::Told(_) => 2 * VERSION,
-                Self::Ping | Self::Pong(_) | Self::Which | Self::Standing => 16,
+                Self::Ping | Self::Pong(_) | Self::Which | Self::Standing => PRESENCE,
                 Self::Membership(_) | Self::Change(_) => LAYOUT_BYTES,
             }
     }
@@ -333,10 +321,7 @@ impl Say {
                 Ok(Self::Refused(why.ok_or(FrameError::Payload)?, text))
             }
             7 if payload.is_empty() => Ok(Self::Ping),
-            8 if payload.len() == 16 => Ok(Self::Pong(Clocks {
-                wall_ms: payload.get_u64(),
-                version_ms: payload.get_u64(),
-            })),
+            8 => Presence::decode(payload).map(Self::Pong),
             9 if payload.len() > VERSION => {
                 let over = version(&mut payload);
                 entry(payload).map(|(key, cell)| Self::WriteOver(over, key, cell))

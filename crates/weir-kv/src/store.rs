@@ -277,6 +277,7 @@ impl Service for Store {
     }
 
     fn drain(&self) {
+        self.shared.drain();
         if let Some(repairs) = &self.repairs {
             repairs.end();
         }

@@ -119,7 +119,7 @@ impl Attempts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::Clocks;
+    use crate::frame::Presence;
 
     fn node(name: &str) -> Box<str> {
         name.into()
@@ -155,7 +155,7 @@ mod tests {
         let unknown = ClientError::Unknown(node("a"), "gone".to_owned());
         assert!(unknown.may_be_written());
         assert_eq!(begin(true).come(lost()), Next::Fail(unknown));
-        let strange = begin(true).come(Came::Said(Say::Pong(Clocks::default())));
+        let strange = begin(true).come(Came::Said(Say::Pong(Presence::default())));
         assert!(matches!(strange, Next::Fail(ClientError::Unknown(..))));
         // Also when others were passed over before.
         let mut attempts = begin(true);

@@ -179,8 +179,8 @@ impl Connector {
 
     fn hear(&self, id: u64, say: Result<Say, Lost>) {
         match say {
-            Ok(Say::Pong(clocks)) if id == PING_ID => {
-                *lock(&self.clock) = Some((clocks.wall_ms, Instant::now()));
+            Ok(Say::Pong(presence)) if id == PING_ID => {
+                *lock(&self.clock) = Some((presence.clocks.wall_ms, Instant::now()));
                 // Not before: what is asked says until when it may be begun.
                 self.state.send_if_modified(|state| {
                     let was_up = std::mem::replace(state, State::Up) == State::Up;

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use super::*;
 use crate::client::attempts::Came;
 use crate::cluster::hello::{self, Own};
-use crate::frame::{Clocks, Frame, Page, Why};
+use crate::frame::{Frame, Page, Presence, Why};
 use crate::placement::Map;
 
 const SECRET: &str = "0123456789abcdef";
@@ -94,7 +94,7 @@ async fn serve(mut stream: TcpStream, own: SocketAddr, node: (usize, Say), scrip
             let say = match script(rank, &frame) {
                 Does::Says(say) => say,
                 Does::Closes => return,
-                Does::Usual if frame.say == Say::Ping => Say::Pong(Clocks::default()),
+                Does::Usual if frame.say == Say::Ping => Say::Pong(Presence::default()),
                 Does::Usual if frame.say == Say::Which => which.clone(),
                 Does::Usual | Does::Nothing => continue,
             };

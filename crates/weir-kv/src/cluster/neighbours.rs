@@ -2,18 +2,18 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use super::Calls;
 use super::hints::{Counts, Hints, Keeper};
+use super::reach::Reach;
 use crate::placement::Node;
 
 /// Another node.
 pub(super) struct Neighbour {
     pub(super) node: Node,
-    pub(super) is_up: Arc<AtomicBool>,
+    reach: Arc<Reach>,
     hints: Hints,
     /// Where they are kept.
     path: PathBuf,
@@ -30,7 +30,7 @@ pub(super) struct Neighbours {
 /// A node that has come, as far as the hub has to know it.
 pub(super) struct Come {
     pub(super) node: Node,
-    pub(super) is_up: Arc<AtomicBool>,
+    pub(super) reach: Arc<Reach>,
     pub(super) keeper: Keeper,
 }
 
@@ -64,13 +64,13 @@ impl Neighbours {
         let unknown = nodes.filter(|node| !self.read().contains_key(&node.id));
         let open = |node: Node| {
             let name = node.address.replace([':', '[', ']'], "_");
-            let is_up: Arc<AtomicBool> = Arc::default();
-            let whom = (node.id, Arc::clone(&is_up));
+            let reach: Arc<Reach> = Arc::default();
+            let whom = (node.id, reach.up());
             let path = self.hints.join(name);
             let hints = Hints::open(&path, whom, calls.clone(), self.hints_age)?;
             Ok(Neighbour {
                 node,
-                is_up,
+                reach,
                 hints,
                 path,
             })
@@ -84,7 +84,7 @@ impl Neighbours {
         let add = |neighbour: Neighbour| {
             let come = Come {
                 node: neighbour.node.clone(),
-                is_up: Arc::clone(&neighbour.is_up),
+                reach: Arc::clone(&neighbour.reach),
                 keeper: neighbour.hints.keeper(),
             };
             all.insert(neighbour.node.id, neighbour);
@@ -107,7 +107,14 @@ impl Neighbours {
     pub(super) fn is_up(&self, node: u16) -> bool {
         let all = self.read();
         let neighbour = all.get(&node);
-        neighbour.is_some_and(|neighbour| neighbour.is_up.load(Ordering::Acquire))
+        neighbour.is_some_and(|neighbour| neighbour.reach.is_up())
+    }
+
+    /// Whether a node is about to end, and takes no new connections of clients.
+    pub(super) fn is_draining(&self, node: u16) -> bool {
+        let all = self.read();
+        let neighbour = all.get(&node);
+        neighbour.is_some_and(|neighbour| neighbour.reach.is_draining())
     }
 
     pub(super) fn hint_counts(&self, node: u16) -> Option<Arc<Counts>> {

@@ -2,7 +2,6 @@
 
 use std::io::ErrorKind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::net::TcpStream;
@@ -13,6 +12,7 @@ use super::Shared;
 use super::hello;
 use super::hub::Event;
 use super::line::{Lost, Outbox, Unsent, outbox};
+use super::reach::Reach;
 use crate::frame::{Frame, Say};
 use crate::placement::Node;
 use crate::seldom::Seldom;
@@ -26,14 +26,14 @@ const AGAIN: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Peer {
     outbox: Outbox,
-    is_up: Arc<AtomicBool>,
+    reach: Arc<Reach>,
     shared: Arc<Shared>,
 }
 
 impl Peer {
     /// Connects to `node`, again and again.
     pub(super) fn start(
-        (node, is_up): (Node, Arc<AtomicBool>),
+        (node, reach): (Node, Arc<Reach>),
         shared: &Arc<Shared>,
         secret: &Arc<str>,
         events: mpsc::UnboundedSender<Event>,
@@ -41,7 +41,7 @@ impl Peer {
         let (outbox, unsent) = outbox();
         let peer = Self {
             outbox,
-            is_up: Arc::clone(&is_up),
+            reach: Arc::clone(&reach),
             shared: Arc::clone(shared),
         };
         let keeper = Keeper {
@@ -49,7 +49,7 @@ impl Peer {
             shared: Arc::clone(shared),
             secret: Arc::clone(secret),
             events,
-            is_up,
+            reach,
             told: Seldom::default(),
         };
         tokio::spawn(keeper.run(unsent));
@@ -57,7 +57,7 @@ impl Peer {
     }
 
     pub(super) fn is_up(&self) -> bool {
-        self.is_up.load(Ordering::Acquire)
+        self.reach.is_up()
     }
 
     /// Sends a request, unless the node is down or too much waits; whether it does.
@@ -73,7 +73,7 @@ struct Keeper {
     shared: Arc<Shared>,
     secret: Arc<str>,
     events: mpsc::UnboundedSender<Event>,
-    is_up: Arc<AtomicBool>,
+    reach: Arc<Reach>,
     told: Seldom,
 }
 
@@ -88,7 +88,7 @@ impl Keeper {
                 Ok(Ok(stream)) => {
                     let hear = |id, say| self.hear(id, say);
                     let is_over = unsent.converse(stream, hear).await;
-                    self.is_up.store(false, Ordering::Release);
+                    self.reach.lose();
                     let _ = self.events.send(Event::Clock(self.node.id, None));
                     is_over
                 }
@@ -119,11 +119,11 @@ impl Keeper {
             Ok(Say::Found(cell)) => Event::Found(id, node, cell),
             Ok(Say::Written { version, newer }) => Event::Written(id, node, version, newer),
             Ok(Say::Told(answer)) => Event::Told(id, answer),
-            Ok(Say::Pong(clocks)) => {
-                let heard = Some((clocks, Instant::now()));
+            Ok(Say::Pong(presence)) => {
+                let heard = Some((presence.clocks, Instant::now()));
                 let _ = self.events.send(Event::Clock(node, heard));
                 // Not before: whether it may write, and until when it may begin, goes by its clocks.
-                self.is_up.store(true, Ordering::Release);
+                self.reach.work(presence.is_draining);
                 return;
             }
             Ok(Say::Refused(why, text)) => {

@@ -170,7 +170,7 @@ fn carry_out(frame: Frame, server: &Server, caller: &Caller, permit: Option<Owne
         let _ = sender.send((Frame { epoch, id, say }, permit));
     };
     match frame.say {
-        Say::Ping => answer(Say::Pong(server.shared.clocks())),
+        Say::Ping => answer(Say::Pong(server.shared.presence())),
         Say::Standing => answer(Say::Membership(server.members.standing())),
         Say::Change(change) => follow(Arc::clone(&server.members), change, answer),
         _ if caller.node.is_none() && !server.shared.is_member() => {

@@ -10,7 +10,7 @@ use super::hello;
 use super::hub::{DEADLINE, Off};
 use crate::coordinator::{Quorum, Replicas};
 use crate::engine::Engine;
-use crate::frame::Clocks;
+use crate::frame::{Clocks, Presence};
 use crate::layout::Layout;
 use crate::placement::Node;
 use crate::tally::Tally;
@@ -32,6 +32,7 @@ pub(crate) struct Shared {
     decided: AtomicU64,
     /// Nodes that have gone, and until when what they have begun before is done for them.
     going: Mutex<Vec<(u16, Instant)>>,
+    is_draining: AtomicBool,
     off: Mutex<Off>,
     /// How many layouts there were, and which of them was the first that nothing under way began before, as far as the hub knows.
     generation: AtomicUsize,
@@ -67,6 +68,7 @@ impl Shared {
             is_member: AtomicBool::new(me > 0),
             decided: AtomicU64::new(0),
             going: Mutex::default(),
+            is_draining: AtomicBool::new(false),
             off: Mutex::new(Off::Nothing),
             generation: AtomicUsize::new(0),
             settled: AtomicUsize::new(0),
@@ -136,6 +138,19 @@ impl Shared {
             wall_ms,
             version_ms: clock.unix_ms(wall_ms),
         }
+    }
+
+    /// What this node says when it is asked whether it is there.
+    pub(super) fn presence(&self) -> Presence {
+        Presence {
+            clocks: self.clocks(),
+            is_draining: self.is_draining.load(Ordering::Acquire),
+        }
+    }
+
+    /// This node is about to end, and clients had better ask others.
+    pub(crate) fn drain(&self) {
+        self.is_draining.store(true, Ordering::Release);
     }
 
     /// Whether the clocks of this node are wrong, as far as the others know, so that it does nothing of this kind for clients.

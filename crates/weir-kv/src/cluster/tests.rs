@@ -1,6 +1,6 @@
-//! Where a node leads clients, beside another one that only says what time it is.
+//! Where a node leads clients, beside another one that only says how it is.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -11,33 +11,50 @@ use super::hello::Own;
 use super::*;
 use crate::engine::Durability;
 use crate::engine::lsm::{Lsm, LsmSettings};
-use crate::frame::{Clocks, Frame, Say};
+use crate::frame::{Clocks, Frame, Presence, Say};
 use crate::wall::unix_ms;
 
 const SECRET: &str = "0123456789abcdef";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A node whose clock is ahead by so much, until the connection ends.
-async fn tell_the_time(mut stream: TcpStream, own: Own<'_>, ahead_ms: &AtomicU64) {
-    if hello::answer(&mut stream, own, |_| true).await.is_err() {
-        return;
-    }
-    let mut bytes = BytesMut::new();
-    while let Ok(1..) = stream.read_buf(&mut bytes).await {
-        while let Ok(Some(frame)) = Frame::decode(&mut bytes) {
-            if frame.say != Say::Ping {
-                continue;
+/// What the other node says of itself.
+#[derive(Default)]
+struct Other {
+    /// By how much its clock is ahead.
+    ahead_ms: AtomicU64,
+    is_draining: AtomicBool,
+}
+
+impl Other {
+    /// Says so until the connection ends.
+    async fn tell(&self, mut stream: TcpStream, own: Own<'_>) {
+        if hello::answer(&mut stream, own, |_| true).await.is_err() {
+            return;
+        }
+        let mut bytes = BytesMut::new();
+        while let Ok(1..) = stream.read_buf(&mut bytes).await {
+            while let Ok(Some(frame)) = Frame::decode(&mut bytes) {
+                if frame.say != Say::Ping {
+                    continue;
+                }
+                let mut answer = Vec::new();
+                let say = Say::Pong(self.presence());
+                Frame { say, ..frame }.encode(&mut answer);
+                if stream.write_all(&answer).await.is_err() {
+                    return;
+                }
             }
-            let its_ms = unix_ms() + ahead_ms.load(Ordering::Relaxed);
-            let say = Say::Pong(Clocks {
+        }
+    }
+
+    fn presence(&self) -> Presence {
+        let its_ms = unix_ms() + self.ahead_ms.load(Ordering::Relaxed);
+        Presence {
+            clocks: Clocks {
                 wall_ms: its_ms,
                 version_ms: its_ms,
-            });
-            let mut answer = Vec::new();
-            Frame { say, ..frame }.encode(&mut answer);
-            if stream.write_all(&answer).await.is_err() {
-                return;
-            }
+            },
+            is_draining: self.is_draining.load(Ordering::Relaxed),
         }
     }
 }
@@ -51,7 +68,7 @@ async fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn nobody_is_led_to_a_node_whose_clock_is_wrong() {
+fn nobody_is_led_to_a_node_that_drains_or_whose_clock_is_wrong() {
     let random = fastrand::Rng::new().u64(..);
     let path = std::env::temp_dir().join(format!("weir-kv-cluster-{random:x}"));
     let engine = Lsm::open(&LsmSettings {
@@ -83,7 +100,7 @@ fn nobody_is_led_to_a_node_whose_clock_is_wrong() {
         secret: SECRET,
         cluster: shared.own(SECRET).cluster,
     };
-    let ahead_ms = AtomicU64::new(0);
+    let says = Other::default();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -93,7 +110,7 @@ fn nobody_is_led_to_a_node_whose_clock_is_wrong() {
         let telling = async {
             loop {
                 let (stream, _) = listener.accept().await.expect("it asks");
-                tell_the_time(stream, own, &ahead_ms).await;
+                says.tell(stream, own).await;
             }
         };
         let checking = async {
@@ -103,11 +120,17 @@ fn nobody_is_led_to_a_node_whose_clock_is_wrong() {
             let url = format!("http://{other}");
             let is_led = || cluster.elsewhere(&key) == Some(&*url);
             wait_until("it is up", is_led).await;
-            ahead_ms.store(60_000, Ordering::Relaxed);
+            says.ahead_ms.store(60_000, Ordering::Relaxed);
             wait_until("its clock is known to be wrong", || !is_led()).await;
             assert!(cluster.is_up(shared.usual_replicas(&key)[0]));
-            ahead_ms.store(0, Ordering::Relaxed);
+            says.ahead_ms.store(0, Ordering::Relaxed);
             wait_until("its clock is known to be right", is_led).await;
+            says.is_draining.store(true, Ordering::Relaxed);
+            wait_until("it is known to drain", || !is_led()).await;
+            // It is the one that makes the writes of the key all the same.
+            assert!(cluster.is_up(shared.usual_replicas(&key)[0]));
+            says.is_draining.store(false, Ordering::Relaxed);
+            wait_until("it is known to go on", is_led).await;
         };
         tokio::select! {
             () = telling => {}

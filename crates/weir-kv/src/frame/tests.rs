@@ -100,10 +100,16 @@ fn says() -> impl Strategy<Value = Say> {
         (versions(), proptest::option::of(versions()))
             .prop_map(|(version, newer)| Say::Written { version, newer }),
         Just(Say::Ping),
-        (any::<u64>(), any::<u64>()).prop_map(|(wall_ms, version_ms)| Say::Pong(Clocks {
-            wall_ms,
-            version_ms
-        })),
+        any::<(u64, u64, bool)>().prop_map(|(wall_ms, version_ms, is_draining)| {
+            let clocks = Clocks {
+                wall_ms,
+                version_ms,
+            };
+            Say::Pong(Presence {
+                clocks,
+                is_draining,
+            })
+        }),
         (0..WHYS.len(), ".{0,20}").prop_map(|(why, text)| Say::Refused(WHYS[why], text)),
     ]
 }

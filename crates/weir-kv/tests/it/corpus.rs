@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::{fs, panic};
 
+use bytes::BytesMut;
 use fastrand::Rng;
+use weir_kv::frame::Frame;
 
 #[path = "../../../../fuzz/checks/kv_frame.rs"]
 mod kv_frame;
@@ -50,6 +52,23 @@ fn changed(input: &[u8], seed: u64) -> Vec<u8> {
 #[test]
 fn whatever_a_node_sends_is_a_frame_or_an_error() {
     replay("kv_frame", 60, 100, kv_frame::check);
+}
+
+/// Frames of another form are refused at once, and nothing is checked with them.
+#[test]
+fn the_corpus_has_frames_of_this_form() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/kv_frame");
+    let inputs = fs::read_dir(corpus).expect("the corpus is committed");
+    let is_one = |input: &Vec<u8>| {
+        let mut bytes = BytesMut::from(input.get(1..).unwrap_or_default());
+        matches!(Frame::decode(&mut bytes), Ok(Some(_)))
+    };
+    let inputs = inputs.map(|entry| {
+        let path = entry.expect("the corpus can be read").path();
+        fs::read(path).expect("the input can be read")
+    });
+    let count = inputs.filter(is_one).count();
+    assert!(count >= 50, "{count} begin with a frame");
 }
 
 #[test]

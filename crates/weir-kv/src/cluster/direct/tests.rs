@@ -68,7 +68,7 @@ fn what_is_no_answer_is_left_to_the_hub() {
     let mut tried = Tried::new();
     assert!(!tried.asks(), "nothing is heard of it yet");
     let under_way = Arc::clone(&tried.link.under_way);
-    under_way.hear(PING_ID, Ok(Say::Pong(crate::frame::Clocks::default())));
+    under_way.hear(PING_ID, Ok(Say::Pong(crate::frame::Presence::default())));
     assert!((0..6).all(|_| tried.asks()));
     let cell = Cell {
         version: crate::version::Version::default(),
@@ -96,7 +96,7 @@ fn what_is_no_answer_is_left_to_the_hub() {
 async fn nobody_waits_for_longer_than_the_deadline() {
     let mut tried = Tried::new();
     let under_way = Arc::clone(&tried.link.under_way);
-    under_way.hear(PING_ID, Ok(Say::Pong(crate::frame::Clocks::default())));
+    under_way.hear(PING_ID, Ok(Say::Pong(crate::frame::Presence::default())));
     assert!(tried.asks());
     let late = tokio::time::timeout(DEADLINE.mul_f64(0.8), under_way.give_up_late());
     assert!(late.await.is_err());

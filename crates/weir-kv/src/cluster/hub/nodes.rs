@@ -14,13 +14,13 @@ impl Hub {
     pub(super) fn change(&mut self, come: Vec<Come>, go: Vec<u16>, generation: Option<usize>) {
         for Come {
             node,
-            is_up,
+            reach,
             keeper,
         } in come
         {
             let id = node.id;
             let peer = Peer::start(
-                (node, is_up),
+                (node, reach),
                 &self.shared,
                 &self.secret,
                 self.events.clone(),

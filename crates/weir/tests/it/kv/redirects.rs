@@ -2,7 +2,7 @@
 
 use super::Node;
 use super::cluster::wait_for;
-use crate::harness::client::Response;
+use crate::harness::client::{Connection, Response};
 use crate::harness::wait_until;
 
 const PREFER: &str = "Prefer: respond-async, redirect\r\n";
@@ -84,6 +84,27 @@ fn nobody_is_led_to_a_node_that_is_down() {
                 .filter(|answer| answer.status == 307)
                 .all(|answer| led_to(&nodes, target, answer) != owner)
     });
+}
+
+/// A client that is slow holds up the end of a node. Nobody else gets through to that, and it still makes the writes of its keys.
+#[test]
+fn nobody_is_led_to_a_node_that_drains() {
+    let nodes = with_urls();
+    let target = "/v1/kv/key";
+    let put = |node: &Node| node.ask_with("PUT", target, PREFER, b"value");
+    let owner = nodes.iter().position(|node| put(node).status == 201);
+    let owner = owner.expect("an owner");
+    let mut slow = Connection::open(nodes[owner].address);
+    slow.send("PUT /v1/kv/slow HTTP/1.1\r\nHost: kv\r\nContent-Length: 4\r\n\r\nha");
+    // It has been read when what came after it is answered.
+    assert_eq!(put(&nodes[owner]).status, 201);
+    nodes[owner].process.signal("TERM");
+    let others = || (0..3).filter(|which| *which != owner);
+    wait_until("the others answer themselves", || {
+        others().all(|which| put(&nodes[which]).status == 201)
+    });
+    slow.send("lf");
+    assert_eq!(slow.response().status, 201);
 }
 
 #[test]
