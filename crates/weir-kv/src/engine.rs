@@ -176,6 +176,12 @@ pub trait Engine: fmt::Debug + Send + Sync {
         Err("this engine keeps no notes".to_owned())
     }
 
+    /// Why nothing is written since a write to the disk has failed; `None` if none has, or another one was made since. It is not asked of
+    /// a database.
+    fn failing(&self) -> Option<String> {
+        None
+    }
+
     /// Whether nothing is under way any more.
     fn is_idle(&self) -> bool;
 }

@@ -22,6 +22,8 @@ pub struct StoreStatus {
     pub nodes: Vec<StoreNode>,
     /// Nodes come or go: the map that is to follow. `None` if there is none.
     pub change: Option<StoreChange>,
+    /// Why this node writes nothing, as long as the last write to its disk has failed; `None` if it has not.
+    pub failing: Option<String>,
     /// What clients asked of this node.
     pub operations: StoreOperations,
     /// The last repair, or the one that is under way; `None` where something else sees to the data.

@@ -30,7 +30,7 @@ use self::lane::{Lane, Taker};
 use self::rows::Rows;
 use self::tree::{META_NODE, Tree};
 use self::writeback::Writeback;
-use self::writer::{BatchClock, How, Write, Writer};
+use self::writer::{BatchClock, Failing, How, Write, Writer};
 use crate::cell::Cell;
 use crate::engine::{Durability, Each, Engine, EngineError, Then};
 use crate::seldom::Seldom;
@@ -45,6 +45,7 @@ const POLL: Duration = Duration::from_millis(1);
 /// A batch that takes longer is taken for stuck: the tree waits for a disk that may never take anything again. Writes are refused
 /// then at once, and nobody waits for the end of the thread.
 const STUCK: Duration = Duration::from_secs(5);
+const STUCK_WHY: &str = "the disk has not taken what was written before";
 /// Scans at once; each has a thread, and holds a snapshot.
 const SCANS_MAX: usize = 16;
 /// Of the memory for reading, the part that whole rows get; blocks of the tree get the rest.
@@ -70,6 +71,7 @@ pub struct Lsm {
     scans: Arc<AtomicUsize>,
     opened: (Version, u16),
     batch: Arc<BatchClock>,
+    failing: Arc<Failing>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -106,6 +108,7 @@ impl Lsm {
             scans: Arc::default(),
             opened,
             batch: Arc::default(),
+            failing: Arc::default(),
             threads: Mutex::default(),
             rows: Arc::clone(&rows),
             tree: tree.clone(),
@@ -118,6 +121,7 @@ impl Lsm {
             writeback,
             newest: opened.0,
             batch: Arc::clone(&lsm.batch),
+            failing: Arc::clone(&lsm.failing),
             told: Seldom::default(),
         };
         let taker = Taker::new(&lsm.writes);
@@ -140,8 +144,7 @@ impl Lsm {
     /// Has a write wait for its batch.
     fn put(&self, write: Write) {
         if self.is_stuck() {
-            let why = "the disk has not taken what was written before".to_owned();
-            answer([(write.then)(Err(EngineError::Failed(why)))]);
+            answer([(write.then)(Err(EngineError::Failed(STUCK_WHY.to_owned())))]);
             return;
         }
         let bytes = write.bytes();
@@ -255,6 +258,11 @@ impl Engine for Lsm {
             batch.insert(&self.tree.meta, *name, &bytes[..]);
         }
         batch.commit().map_err(|error| error.to_string())
+    }
+
+    fn failing(&self) -> Option<String> {
+        let is_stuck = self.is_stuck().then(|| STUCK_WHY.to_owned());
+        is_stuck.or_else(|| self.failing.why())
     }
 
     fn is_idle(&self) -> bool {

@@ -55,6 +55,7 @@ impl Store {
             replicas: layout.now.replicas,
             slots: SLOTS,
             nodes,
+            failing: self.shared.engine.failing(),
             operations: self.shared.tally.read(),
             repair: self.repairs.as_ref().map(Repairs::status),
         }

@@ -37,6 +37,7 @@ struct Store {
     slots: u64,
     nodes: Vec<Node>,
     change: Option<Change>,
+    failing: Option<String>,
     operations: Operations,
     repair: Option<Repair>,
 }
@@ -126,6 +127,9 @@ pub(crate) fn run_status(args: &StatusArgs) -> anyhow::Result<bool> {
     ))?;
     say_nodes(&store.nodes)?;
     say_change(&store)?;
+    if let Some(why) = &store.failing {
+        say(format_args!("\nthis node writes nothing: {why}"))?;
+    }
     say_operations(&store.operations)?;
     say(format_args!("\n{}", told(store.repair.as_ref())))?;
     if let Some(held_up) = held_up(store.repair.as_ref(), store.change.as_ref()) {

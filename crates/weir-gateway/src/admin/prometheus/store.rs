@@ -91,6 +91,13 @@ pub(super) const METRICS: &[Metric] = &[
         }),
     },
     Metric {
+        name: "weir_store_failing",
+        kind: Kind::Gauge,
+        help: "1 while this node writes nothing, since the last write to its disk has failed.",
+        labels: &[&[]],
+        source: Source::Optional(|counted| number(counted, |store| store.failing.is_some().into())),
+    },
+    Metric {
         name: "weir_store_node_slots",
         kind: Kind::Gauge,
         help: "Slots whose `first` replica a node has, or `any` replica.",

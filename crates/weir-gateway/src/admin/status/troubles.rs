@@ -82,7 +82,7 @@ fn of_database(database: &DatabaseStatus) -> Option<Trouble> {
     Some(Trouble::new(Tone::Bad, text))
 }
 
-/// Nodes that do not answer, what holds up a change of them, and what a repair could not see to.
+/// A disk that takes nothing, nodes that do not answer, what holds up a change of them, and what a repair could not see to.
 fn of_store(store: &StoreStatus) -> Vec<Trouble> {
     let (all, replicas) = (store.nodes.len(), store.replicas);
     let down: Vec<&str> = store
@@ -91,7 +91,11 @@ fn of_store(store: &StoreStatus) -> Vec<Trouble> {
         .filter(|node| !node.is_up)
         .map(|node| node.address.as_str())
         .collect();
-    let mut troubles = Vec::new();
+    let failing = store.failing.iter().map(|why| {
+        let text = format!("store: this node writes nothing: {why}");
+        Trouble::new(Tone::Bad, text)
+    });
+    let mut troubles: Vec<Trouble> = failing.collect();
     if !down.is_empty() {
         let (does, it) = match down.len() {
             1 => ("does", "it misses is kept for it"),

@@ -233,8 +233,10 @@ fn while_a_batch_is_stuck_writes_are_refused_and_what_is_here_is_read() {
     let result: Result<Option<Version>, _> = result.recv().expect("it comes");
     assert!(matches!(result, Err(EngineError::Failed(_))), "{result:?}");
     assert_eq!(read(&lsm, "k"), Some(cell(1, "v")));
+    assert_eq!(lsm.failing().as_deref(), Some(STUCK_WHY));
     lsm.batch.end();
     assert_eq!(write(&lsm, "k", cell(2, "w")), None);
+    assert_eq!(lsm.failing(), None);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The thread that writes: all that waits becomes one batch of the tree, and is answered together.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -108,6 +108,20 @@ impl BatchClock {
     }
 }
 
+/// Why no commit has been made since the first one that has failed.
+#[derive(Debug, Default)]
+pub(super) struct Failing(Mutex<Option<String>>);
+
+impl Failing {
+    fn lock(&self) -> MutexGuard<'_, Option<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn why(&self) -> Option<String> {
+        self.lock().clone()
+    }
+}
+
 /// The thread.
 pub(super) struct Writer {
     pub(super) tree: Tree,
@@ -118,6 +132,7 @@ pub(super) struct Writer {
     /// The newest version of all that was ever written here.
     pub(super) newest: Version,
     pub(super) batch: Arc<BatchClock>,
+    pub(super) failing: Arc<Failing>,
     pub(super) told: Seldom,
 }
 
@@ -158,10 +173,20 @@ impl Writer {
         self.rows.begin(last.keys().copied());
         let committed = self.commit(&writes, last.values().copied(), newest);
         match &committed {
-            Ok(()) => self.newest = newest,
-            Err(error) => self
-                .told
-                .tell(format_args!("kv: nothing is written: {error}")),
+            // The disk has not been asked.
+            Ok(()) if last.is_empty() => {}
+            Ok(()) => {
+                self.newest = newest;
+                *self.failing.lock() = None;
+            }
+            Err(error) => {
+                // The first one has the cause: after that, nothing is tried.
+                let mut failing = self.failing.lock();
+                failing.get_or_insert_with(|| error.to_string());
+                drop(failing);
+                self.told
+                    .tell(format_args!("kv: nothing is written: {error}"));
+            }
         }
         let rows = last.values().map(|&index| {
             let Write { key, cell, how, .. } = &writes[index];

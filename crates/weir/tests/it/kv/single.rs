@@ -1,8 +1,12 @@
 //! One node: the cases by which a course on services under high load tests such a store, and what they leave out.
 
+use serde_json::Value;
+
 use super::Node;
-use crate::harness::client;
+use crate::harness::client::{self, ask_admin, send};
 use crate::harness::process::Process;
+use crate::harness::tool::run_to_end;
+use crate::harness::{Directory, Gateway};
 
 fn value(seed: u64) -> Vec<u8> {
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -143,4 +147,45 @@ fn a_second_process_is_refused() {
         "{told}"
     );
     assert_eq!(node.put("key", b"still here"), 201);
+}
+
+/// Files have no room from some moment on, by the system's limit.
+#[test]
+fn a_disk_that_takes_nothing_is_told() {
+    let directory = Directory::new();
+    let path = directory.file("data");
+    let config = format!(
+        "[kv]\nengine = {{ path = \"{}\" }}\n[[route]]\npath = \"/v0/{{*rest}}\"\nkv = true\n",
+        path.display()
+    );
+    let gateway = Gateway::start_limited(&config, "trap '' XFSZ");
+    let put = || {
+        let request = "PUT /v0/entity?id=k HTTP/1.1\r\nHost: kv\r\nContent-Length: 0\r\n\r\n";
+        send(gateway.address, request).status
+    };
+    let store = || -> Value {
+        let answer = ask_admin(gateway.admin, "/store");
+        serde_json::from_slice(&answer.body).expect("it is JSON")
+    };
+    let has_trouble = || {
+        let status = ask_admin(gateway.admin, "/status").text();
+        status.contains("store: this node writes nothing: ")
+    };
+    assert_eq!((put(), store()["failing"].clone()), (201, Value::Null));
+    assert!(!has_trouble());
+    gateway.wait_for_metric("weir_store_failing", 0);
+    let pid = gateway.process.pid().to_string();
+    let limited = run_to_end("prlimit", &["--pid", &pid, "--fsize=0:unlimited"]);
+    assert!(limited.status.success(), "{}", limited.stderr);
+    assert_eq!(put(), 503);
+    assert!(has_trouble());
+    gateway.wait_for_metric("weir_store_failing", 1);
+    let admin = gateway.admin.to_string();
+    let shown = run_to_end(
+        env!("CARGO_BIN_EXE_weir"),
+        &["kv", "status", "--admin", &admin],
+    );
+    let why = store()["failing"].as_str().expect("a text").to_owned();
+    let says = format!("this node writes nothing: {why}\n");
+    assert!(shown.stdout.contains(&says), "{}", shown.stdout);
 }
