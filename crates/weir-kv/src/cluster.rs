@@ -215,6 +215,11 @@ impl Cluster {
         node == self.shared.me() || self.neighbours.is_up(node)
     }
 
+    /// Why a node takes no part, though it is there.
+    pub(crate) fn apart(&self, node: u16) -> Option<String> {
+        self.neighbours.apart(node)
+    }
+
     /// What is told of the hints for a node.
     pub(crate) fn hint_counts(&self, node: u16) -> Option<Arc<Counts>> {
         self.neighbours.hint_counts(node)

@@ -285,5 +285,33 @@ pub fn have_common(one: u64, other: u64) -> bool {
     ours.any(|epoch| epochs(other).contains(&epoch))
 }
 
+/// What maps another node has, beside those of this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Maps {
+    /// Both have one of them.
+    InCommon,
+    /// All of its maps are older: whatever it does for a key, it does without nodes that have the key now.
+    Older,
+    /// It is this node that has older ones.
+    Newer,
+    /// They have nothing to do with each other.
+    Other,
+}
+
+/// What maps another node has, by what frames say of both layouts.
+pub fn maps(own: u64, other: u64) -> Maps {
+    let now = |epoch: u64| epoch & u64::from(u32::MAX);
+    let newest = |epoch: u64| now(epoch).max(epoch >> 32);
+    if have_common(own, other) {
+        Maps::InCommon
+    } else if newest(other) < now(own) {
+        Maps::Older
+    } else if newest(own) < now(other) {
+        Maps::Newer
+    } else {
+        Maps::Other
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -36,6 +36,10 @@ pub(crate) const ALONE: &str = "alone";
 const STRANGER: &str =
     "this node has not joined its cluster yet, or has left it: `weir kv status` says more";
 
+/// What a node says that has an old map.
+const BEHIND: &str =
+    "this node has an older map of the cluster than the others: `weir kv status` says what to do";
+
 /// What is told of a write that others have come before again and again.
 const BETWEEN: &str = "other writes of this key came in between";
 
@@ -252,6 +256,9 @@ impl Service for Store {
     fn call(&self, mut ask: Ask) -> Reply {
         if !self.shared.is_member() {
             return Reply::ready(api::text(503, STRANGER));
+        }
+        if self.shared.is_behind() {
+            return Reply::ready(api::text(503, BEHIND));
         }
         if ask.path().starts_with(b"/v1/") {
             return self.v1(ask);

@@ -40,6 +40,8 @@ pub enum StoreStanding {
     Member,
     /// It was one of them.
     Left,
+    /// The others have a newer map, and none in common with it: it was started with an old copy of its data, or without it.
+    Behind,
 }
 
 /// A map that is to follow the one of now, and how far this node is with it.
@@ -72,8 +74,10 @@ pub struct StoreNode {
     pub address: String,
     /// Its number.
     pub id: u16,
-    /// Whether it answers this one.
+    /// Whether it answers this one, and both have a map in common.
     pub is_up: bool,
+    /// Why it takes no part, though it is there; `None` if it takes part, or is not there.
+    pub apart: Option<String>,
     /// Whether it is this one.
     pub is_this: bool,
     /// Slots whose first replica it has.

@@ -161,7 +161,10 @@ impl Connector {
             let why = match tokio::time::timeout(CONNECT, connecting).await {
                 Ok(Ok(stream)) => {
                     pause = AGAIN;
-                    if unsent.converse(stream, |id, say| self.hear(id, say)).await {
+                    if unsent
+                        .converse(stream, |id, said| self.hear(id, said))
+                        .await
+                    {
                         return;
                     }
                     "the connection has ended".to_owned()
@@ -177,8 +180,8 @@ impl Connector {
         }
     }
 
-    fn hear(&self, id: u64, say: Result<Say, Lost>) {
-        match say {
+    fn hear(&self, id: u64, said: Result<Frame, Lost>) {
+        match said.map(|frame| frame.say) {
             Ok(Say::Pong(presence)) if id == PING_ID => {
                 *lock(&self.clock) = Some((presence.clocks.wall_ms, Instant::now()));
                 // Not before: what is asked says until when it may be begun.

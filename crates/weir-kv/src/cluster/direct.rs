@@ -285,7 +285,9 @@ async fn converse(greeting: Greeting, mut unsent: Unsent, under_way: Arc<UnderWa
     };
     let connecting = peer::connect(own, &greeting.to);
     if let Ok(Ok(stream)) = tokio::time::timeout(peer::CONNECT, connecting).await {
-        let hear = |id, say| under_way.hear(id, say);
+        let hear = |id, said: Result<Frame, Lost>| {
+            under_way.hear(id, said.map(|frame| frame.say));
+        };
         tokio::select! {
             _ = unsent.converse(stream, hear) => {}
             () = under_way.give_up_late() => {}

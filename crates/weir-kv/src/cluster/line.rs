@@ -115,12 +115,12 @@ impl Unsent {
         }
     }
 
-    /// Asks and hears until that fails; or until nothing more will come, which is true. `hear` gets what is said to each request that
-    /// was sent, or why nothing is.
+    /// Asks and hears until that fails; or until nothing more will come, which is true. `hear` gets the frame that answers each
+    /// request that was sent, or why none does.
     pub(crate) async fn converse(
         &mut self,
         stream: TcpStream,
-        hear: impl Fn(u64, Result<Say, Lost>),
+        hear: impl Fn(u64, Result<Frame, Lost>),
     ) -> bool {
         let line = Line {
             awaited: Mutex::default(),
@@ -153,7 +153,7 @@ struct Line<H> {
     hear: H,
 }
 
-impl<H: Fn(u64, Result<Say, Lost>)> Line<H> {
+impl<H: Fn(u64, Result<Frame, Lost>)> Line<H> {
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, u64>> {
         self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -247,11 +247,11 @@ impl<H: Fn(u64, Result<Say, Lost>)> Line<H> {
             }
             loop {
                 match Frame::decode(&mut bytes) {
-                    Ok(Some(Frame { id, say, .. })) => {
-                        let asked = self.lock().remove(&id);
-                        match (asked, &say) {
-                            (Some(asked), _) => (self.hear)(asked, Ok(say)),
-                            (None, Say::Pong(_)) => (self.hear)(PING_ID, Ok(say)),
+                    Ok(Some(frame)) => {
+                        let asked = self.lock().remove(&frame.id);
+                        match (asked, &frame.say) {
+                            (Some(asked), _) => (self.hear)(asked, Ok(frame)),
+                            (None, Say::Pong(_)) => (self.hear)(PING_ID, Ok(frame)),
                             _ => {}
                         }
                     }
@@ -299,8 +299,8 @@ mod tests {
                 assert!(outbox.put(large(id)));
             }
             let lost = RefCell::new(Vec::new());
-            let hear = |id, say: Result<Say, Lost>| {
-                assert_eq!(say, Err(Lost::Closed));
+            let hear = |id, said: Result<Frame, Lost>| {
+                assert_eq!(said, Err(Lost::Closed));
                 lost.borrow_mut().push(id);
             };
             let ends = async {

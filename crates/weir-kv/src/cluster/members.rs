@@ -2,7 +2,6 @@
 //!
 //! A layout is on disk before anything begins by it. So after a crash a node goes on by what it has promised.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -140,14 +139,14 @@ impl Members {
     /// Connects to nodes that come before anything is asked of them, and waits for that a little: a key may have no other replica by the
     /// next map. Who comes itself is asked for nothing yet, and is not known to the others.
     fn meet(&self, come: Vec<Come>) {
-        let are_up: Vec<_> = come.iter().map(|come| Arc::clone(&come.is_up)).collect();
+        let reached: Vec<_> = come.iter().map(|come| Arc::clone(&come.reach)).collect();
         let _ = self.events.send(Event::Nodes {
             come,
             go: Vec::new(),
             generation: None,
         });
         let began = Instant::now();
-        let is_one_down = || are_up.iter().any(|is_up| !is_up.load(Ordering::Acquire));
+        let is_one_down = || reached.iter().any(|reach| !reach.is_up());
         while is_one_down() && began.elapsed() < MEET {
             std::thread::sleep(LOOK);
         }

@@ -110,6 +110,12 @@ impl Neighbours {
         neighbour.is_some_and(|neighbour| neighbour.reach.is_up())
     }
 
+    /// Why a node takes no part, though it is there.
+    pub(super) fn apart(&self, node: u16) -> Option<String> {
+        let all = self.read();
+        all.get(&node).and_then(|neighbour| neighbour.reach.apart())
+    }
+
     /// Whether a node is about to end, and takes no new connections of clients.
     pub(super) fn is_draining(&self, node: u16) -> bool {
         let all = self.read();

@@ -2,18 +2,22 @@
 
 use std::io::ErrorKind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use weir_gateway::settings::Level;
+use weir_gateway::tell::tell;
 
 use super::Shared;
 use super::hello;
 use super::hub::Event;
 use super::line::{Lost, Outbox, Unsent, outbox};
 use super::reach::Reach;
-use crate::frame::{Frame, Say};
+use crate::frame::{Frame, Presence, Say};
+use crate::layout::{self, Maps};
 use crate::placement::Node;
 use crate::seldom::Seldom;
 
@@ -50,6 +54,7 @@ impl Peer {
             secret: Arc::clone(secret),
             events,
             reach,
+            strange: AtomicU32::new(0),
             told: Seldom::default(),
         };
         tokio::spawn(keeper.run(unsent));
@@ -74,6 +79,8 @@ struct Keeper {
     secret: Arc<str>,
     events: mpsc::UnboundedSender<Event>,
     reach: Arc<Reach>,
+    /// How often in a row it has said that it has another map.
+    strange: AtomicU32,
     told: Seldom,
 }
 
@@ -86,9 +93,10 @@ impl Keeper {
             let connected = tokio::time::timeout(CONNECT, connecting).await;
             let is_over = match connected {
                 Ok(Ok(stream)) => {
-                    let hear = |id, say| self.hear(id, say);
+                    let hear = |id, said| self.hear(id, said);
                     let is_over = unsent.converse(stream, hear).await;
                     self.reach.lose();
+                    self.strange.store(0, Ordering::Relaxed);
                     let _ = self.events.send(Event::Clock(self.node.id, None));
                     is_over
                 }
@@ -96,9 +104,13 @@ impl Keeper {
                 Ok(Err(error)) if error.kind() == ErrorKind::PermissionDenied => {
                     let address = &self.node.address;
                     told.tell(format_args!("kv: the node {address} is not asked: {error}"));
+                    self.reach.part(error.to_string());
                     false
                 }
-                _ => false,
+                _ => {
+                    self.reach.lose();
+                    false
+                }
             };
             if is_over {
                 return;
@@ -113,19 +125,14 @@ impl Keeper {
     }
 
     /// It answers a request, or has not.
-    fn hear(&self, id: u64, say: Result<Say, Lost>) {
+    fn hear(&self, id: u64, said: Result<Frame, Lost>) {
         let node = self.node.id;
-        let event = match say {
+        let epoch = said.as_ref().map_or(0, |frame| frame.epoch);
+        let event = match said.map(|frame| frame.say) {
+            Ok(Say::Pong(presence)) => return self.meet(epoch, presence),
             Ok(Say::Found(cell)) => Event::Found(id, node, cell),
             Ok(Say::Written { version, newer }) => Event::Written(id, node, version, newer),
             Ok(Say::Told(answer)) => Event::Told(id, answer),
-            Ok(Say::Pong(presence)) => {
-                let heard = Some((presence.clocks, Instant::now()));
-                let _ = self.events.send(Event::Clock(node, heard));
-                // Not before: whether it may write, and until when it may begin, goes by its clocks.
-                self.reach.work(presence.is_draining);
-                return;
-            }
             Ok(Say::Refused(why, text)) => {
                 self.told.tell(format_args!(
                     "kv: node number {node} refuses ({why:?}): {text}"
@@ -138,6 +145,58 @@ impl Keeper {
         };
         let _ = self.events.send(event);
     }
+
+    /// It is there. Whether it does what it is asked to goes by its map.
+    fn meet(&self, epoch: u64, presence: Presence) {
+        let node = self.node.id;
+        let heard = Some((presence.clocks, Instant::now()));
+        let _ = self.events.send(Event::Clock(node, heard));
+        let own = self.shared.layout().epoch();
+        let [own_now, its_now] = [own, epoch].map(|epoch| epoch & u64::from(u32::MAX));
+        let maps = layout::maps(own, epoch);
+        let has_fallen_behind = self
+            .shared
+            .note_newer(node, (maps == Maps::Newer).then_some(its_now));
+        if maps == Maps::InCommon {
+            self.strange.store(0, Ordering::Relaxed);
+            // Not before: whether it may write, and until when it may begin, goes by its clocks.
+            return self.reach.work(presence.is_draining);
+        }
+        let address = &self.node.address;
+        let said_before = self.strange.fetch_add(1, Ordering::Relaxed);
+        // What was on its way for long may be of before a change, so the second time counts. That it has a newer map is never so.
+        if maps != Maps::Newer && said_before == 0 && self.reach.is_up() {
+            return;
+        }
+        self.reach.part(format!(
+            "it has the map of epoch {its_now}, and this node that of epoch {own_now}"
+        ));
+        if has_fallen_behind {
+            let remedy = remedy(self.shared.address());
+            tell(
+                Level::Warning,
+                format_args!(
+                    "kv: this node has the map of epoch {own_now}, and {address} that of epoch {its_now}; so it does nothing for clients: {remedy}"
+                ),
+            );
+        }
+        if maps == Maps::Older && said_before == 1 {
+            let remedy = remedy(address);
+            tell(
+                Level::Warning,
+                format_args!(
+                    "kv: {address} has the map of epoch {its_now}, and this node that of epoch {own_now}; so it counts as down: {remedy}"
+                ),
+            );
+        }
+    }
+}
+
+/// What to do about a node with an old map. Its data is missing what was written since, so it is as good as lost.
+fn remedy(address: &str) -> String {
+    format!(
+        "it was started with an old copy of its data, or without it: take it out with `weir kv leave {address} --gone`, empty its directory, and let it join"
+    )
 }
 
 /// Connects to the node at this address, and says hello.

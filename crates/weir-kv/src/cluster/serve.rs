@@ -178,6 +178,10 @@ fn carry_out(frame: Frame, server: &Server, caller: &Caller, permit: Option<Owne
             answer(Say::Refused(Why::Stranger, text));
         }
         Say::Which => answer(Say::Map(layout.now.replicas as u8, layout.now.map.encode())),
+        _ if server.shared.is_behind() => {
+            let text = "the map here is an old one".to_owned();
+            answer(Say::Refused(Why::Epoch, text));
+        }
         _ if !layout::have_common(frame.epoch, epoch) || is_stranger(server, caller) => {
             let text = format!(
                 "the map here has the epoch {}, and the one that was asked by {}",

@@ -1,7 +1,8 @@
 //! What all parts of a node know.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 use tokio::time::Instant;
@@ -34,6 +35,9 @@ pub(crate) struct Shared {
     going: Mutex<Vec<(u16, Instant)>>,
     is_draining: AtomicBool,
     off: Mutex<Off>,
+    /// Nodes that have a newer map, and none in common with this one, with its epoch; and the highest of these, or 0.
+    ahead: Mutex<HashMap<u16, u64>>,
+    newest: AtomicU64,
     /// How many layouts there were, and which of them was the first that nothing under way began before, as far as the hub knows.
     generation: AtomicUsize,
     pub(super) settled: AtomicUsize,
@@ -70,6 +74,8 @@ impl Shared {
             going: Mutex::default(),
             is_draining: AtomicBool::new(false),
             off: Mutex::new(Off::Nothing),
+            ahead: Mutex::default(),
+            newest: AtomicU64::new(0),
             generation: AtomicUsize::new(0),
             settled: AtomicUsize::new(0),
             alone: Default::default(),
@@ -126,8 +132,33 @@ impl Shared {
         *self.going.lock().unwrap_or_else(PoisonError::into_inner) =
             going.into_iter().map(|id| (id, until)).collect();
         self.layout.store(Arc::new(layout));
+        self.lock_ahead().clear();
+        self.newest.store(0, Ordering::Release);
         self.is_member.store(own.is_some(), Ordering::Release);
         self.generation.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    fn lock_ahead(&self) -> MutexGuard<'_, HashMap<u16, u64>> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A node has said whether it has a newer map, and which. Whether this node has fallen behind by that. What a node has said holds
+    /// until it says something else: it may be away since.
+    pub(super) fn note_newer(&self, node: u16, newer: Option<u64>) -> bool {
+        let mut ahead = self.lock_ahead();
+        match newer {
+            Some(epoch) => ahead.insert(node, epoch),
+            None => ahead.remove(&node),
+        };
+        let newest = ahead.values().copied().max().unwrap_or(0);
+        let before = self.newest.swap(newest, Ordering::AcqRel);
+        before == 0 && newest > 0
+    }
+
+    /// Whether other nodes have a newer map, and none in common with this one. It was started with an old copy of its data then, or
+    /// without it: whatever it did by its own map, nodes would miss that have the keys now.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.newest.load(Ordering::Acquire) > 0
     }
 
     /// What the clocks of this node say.

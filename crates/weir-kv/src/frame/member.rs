@@ -13,7 +13,7 @@
 use bytes::{Buf as _, Bytes};
 
 use super::FrameError;
-use crate::layout::Layout;
+use crate::layout::{Layout, have_common};
 
 /// What a node is to do about a change of nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,6 +105,13 @@ impl Change {
 const STANDINGS: [Standing; 3] = [Standing::Waits, Standing::Member, Standing::Left];
 
 impl Membership {
+    /// Whether a node that stands like this does something for those that go by `layout`.
+    pub fn works_by(&self, layout: &Layout) -> bool {
+        let own = self.layout.as_ref().map(|own| own.epoch());
+        let is_known = own.is_some_and(|own| have_common(own, layout.epoch()));
+        self.standing == Standing::Member && is_known
+    }
+
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let standing = STANDINGS.iter().position(|other| *other == self.standing);
         let moved = &self.moved;

@@ -55,6 +55,26 @@ fn only_nodes_with_a_common_map_work_together() {
 }
 
 #[test]
+fn who_has_no_common_map_is_behind_or_ahead() {
+    let [stable, joint, after] = layouts().map(|layout| layout.epoch());
+    let next = 3 << 32 | after;
+    for (own, other, expected) in [
+        (stable, stable, Maps::InCommon),
+        (stable, joint, Maps::InCommon),
+        (joint, after, Maps::InCommon),
+        (stable, after, Maps::Newer),
+        (after, stable, Maps::Older),
+        (stable, next, Maps::Newer),
+        (joint, 3, Maps::Newer),
+        (3, joint, Maps::Older),
+        // Each has one that the other one has not, and nobody knows which of them holds.
+        (after, 3 << 32 | stable, Maps::Other),
+    ] {
+        assert_eq!(maps(own, other), expected, "{own:x} {other:x}");
+    }
+}
+
+#[test]
 fn who_is_lost_is_no_node_any_more() {
     let [_, joint, _] = layouts();
     let addresses: Vec<_> = joint.nodes().into_iter().map(|node| node.address).collect();

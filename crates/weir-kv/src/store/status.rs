@@ -36,6 +36,7 @@ impl Store {
                 address: node.address.to_string(),
                 id: node.id,
                 is_up: self.is_up(node.id),
+                apart: self.apart(node.id),
                 is_this: node.id == self.shared.me(),
                 first_of: share.first_of,
                 replica_of: share.replica_of,
@@ -47,9 +48,12 @@ impl Store {
         let standing = self.cluster.as_ref().map(Cluster::standing);
         StoreStatus {
             node: this.map_or_else(String::new, |this| this.address.clone()),
-            standing: standing
-                .as_ref()
-                .map_or(StoreStanding::Member, |standing| shown(standing.standing)),
+            standing: match standing.as_ref().map(|standing| standing.standing) {
+                Some(Standing::Waits) => StoreStanding::Waits,
+                Some(Standing::Left) => StoreStanding::Left,
+                _ if self.shared.is_behind() => StoreStanding::Behind,
+                _ => StoreStanding::Member,
+            },
             change: standing.and_then(|standing| change(&layout, &standing.moved)),
             epoch: map.epoch(),
             replicas: layout.now.replicas,
@@ -80,6 +84,10 @@ impl Store {
         node == self.shared.me() || others.is_some_and(|cluster| cluster.is_up(node))
     }
 
+    fn apart(&self, node: u16) -> Option<String> {
+        self.cluster.as_ref()?.apart(node)
+    }
+
     fn hints(&self, node: u16) -> Option<HintStatus> {
         let counts = self.cluster.as_ref()?.hint_counts(node)?;
         Some(HintStatus {
@@ -87,14 +95,6 @@ impl Store {
             taken: counts.taken.load(Ordering::Relaxed),
             left_out: counts.left_out.load(Ordering::Relaxed),
         })
-    }
-}
-
-fn shown(standing: Standing) -> StoreStanding {
-    match standing {
-        Standing::Waits => StoreStanding::Waits,
-        Standing::Member => StoreStanding::Member,
-        Standing::Left => StoreStanding::Left,
     }
 }
 

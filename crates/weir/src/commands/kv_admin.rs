@@ -57,6 +57,7 @@ struct Change {
 struct Node {
     address: String,
     is_up: bool,
+    apart: Option<String>,
     is_this: bool,
     first_of: u64,
     replica_of: u64,
@@ -146,9 +147,10 @@ fn say_nodes(nodes: &[Node]) -> anyhow::Result<()> {
         "NODE", "STATE", "FIRST OF", "REPLICA OF", "HINTS", "TAKEN", "LEFT OUT"
     ))?;
     for node in nodes {
-        let state = match (node.is_this, node.is_up) {
-            (true, _) => "this",
-            (_, true) => "up",
+        let state = match (node.is_this, node.is_up, &node.apart) {
+            (true, ..) => "this",
+            (_, true, _) => "up",
+            (.., Some(_)) => "apart",
             _ => "down",
         };
         let hints = node.hints.as_ref();
@@ -163,6 +165,14 @@ fn say_nodes(nodes: &[Node]) -> anyhow::Result<()> {
             hint(|hints| hints.left_out),
         ))?;
     }
+    for node in nodes {
+        if let Some(why) = &node.apart {
+            let address = &node.address;
+            say(format_args!(
+                "{address} is there, and counts as down: {why}"
+            ))?;
+        }
+    }
     Ok(())
 }
 
@@ -171,6 +181,10 @@ fn say_change(store: &Store) -> anyhow::Result<()> {
     match &*store.standing {
         "waits" => say("\nthis node waits until `weir kv join` lets it come")?,
         "left" => say("\nthis node has left, and may be stopped")?,
+        "behind" => say(format_args!(
+            "\nthis node has an older map than the others, and does nothing for clients: it was started with an old copy of its data, or without it; take it out with `weir kv leave {} --gone`, empty its directory, and let it join",
+            store.node
+        ))?,
         _ => {}
     }
     let Some(change) = &store.change else {

@@ -82,7 +82,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric {
         name: "weir_store_node_up",
         kind: Kind::Gauge,
-        help: "1 while a node answers this one, which counts as well.",
+        help: "1 while a node answers this one, and both have a map in common; this one counts as well.",
         labels: &[&[NODE]],
         source: Source::Optional(|counted| {
             let nodes = counted.store.as_ref()?.nodes.iter();

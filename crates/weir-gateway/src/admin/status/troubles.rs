@@ -10,7 +10,7 @@ use crate::admin::status::routes::RouteStatus;
 use crate::admin::status::shown::{Tone, percent, span};
 use crate::admin::status::{EndpointStatus, Status, UpstreamStatus};
 use crate::failure::{Failure, Fault};
-use crate::service::{ConsumerStatus, DatabaseStatus, QueueStatus, StoreStatus};
+use crate::service::{ConsumerStatus, DatabaseStatus, QueueStatus, StoreStanding, StoreStatus};
 
 /// One thing that is wrong.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -82,35 +82,18 @@ fn of_database(database: &DatabaseStatus) -> Option<Trouble> {
     Some(Trouble::new(Tone::Bad, text))
 }
 
-/// A disk that takes nothing, nodes that do not answer, what holds up a change of them, and what a repair could not see to.
+/// A disk that takes nothing, nodes that do not answer or have another map, what holds up a change of them, and what a repair could not see to.
 fn of_store(store: &StoreStatus) -> Vec<Trouble> {
-    let (all, replicas) = (store.nodes.len(), store.replicas);
-    let down: Vec<&str> = store
-        .nodes
-        .iter()
-        .filter(|node| !node.is_up)
-        .map(|node| node.address.as_str())
-        .collect();
     let failing = store.failing.iter().map(|why| {
         let text = format!("store: this node writes nothing: {why}");
         Trouble::new(Tone::Bad, text)
     });
     let mut troubles: Vec<Trouble> = failing.collect();
-    if !down.is_empty() {
-        let (does, it) = match down.len() {
-            1 => ("does", "it misses is kept for it"),
-            _ => ("do", "they miss is kept for them"),
-        };
-        // With more of them, some slot has too few of its replicas.
-        let (tone, then) = if down.len() < replicas.div_ceil(2) {
-            (Tone::Warn, format!("what {it}"))
-        } else {
-            let why = "a part of the keys can be neither read nor written";
-            (Tone::Bad, why.to_owned())
-        };
-        let (count, list) = (down.len(), down.join(", "));
-        let text = format!("store: {count} of {all} nodes {does} not answer, {list}; {then}");
-        troubles.push(Trouble::new(tone, text));
+    if store.standing == StoreStanding::Behind {
+        let text = "store: this node has an older map than the others, and does nothing for clients: let it leave with --gone, and join again with an empty directory";
+        troubles.push(Trouble::new(Tone::Bad, text.to_owned()));
+    } else {
+        troubles.extend(of_nodes(store));
     }
     let change = store.change.as_ref();
     if let Some(change) = change.filter(|change| !change.trouble.is_empty()) {
@@ -126,6 +109,39 @@ fn of_store(store: &StoreStatus) -> Vec<Trouble> {
         let text = format!("store: the last repair is not whole, since {node} did not answer");
         troubles.push(Trouble::new(Tone::Warn, text));
     }
+    troubles
+}
+
+/// Nodes that do nothing of what they are asked.
+fn of_nodes(store: &StoreStatus) -> Vec<Trouble> {
+    let (all, replicas) = (store.nodes.len(), store.replicas);
+    let missing: Vec<_> = store.nodes.iter().filter(|node| !node.is_up).collect();
+    // With more of them, some slot has too few of its replicas.
+    let is_bad = missing.len() >= replicas.div_ceil(2);
+    let tone = if is_bad { Tone::Bad } else { Tone::Warn };
+    let down = missing.iter().filter(|node| node.apart.is_none());
+    let down: Vec<&str> = down.map(|node| node.address.as_str()).collect();
+    let mut troubles = Vec::new();
+    if !down.is_empty() {
+        let (does, it) = match down.len() {
+            1 => ("does", "it misses is kept for it"),
+            _ => ("do", "they miss is kept for them"),
+        };
+        let then = if is_bad {
+            "a part of the keys can be neither read nor written".to_owned()
+        } else {
+            format!("what {it}")
+        };
+        let (count, list) = (down.len(), down.join(", "));
+        let text = format!("store: {count} of {all} nodes {does} not answer, {list}; {then}");
+        troubles.push(Trouble::new(tone, text));
+    }
+    let apart = missing.iter().filter_map(|node| {
+        let (address, why) = (&node.address, node.apart.as_ref()?);
+        let text = format!("store: {address} is there, and counts as down: {why}");
+        Some(Trouble::new(tone, text))
+    });
+    troubles.extend(apart);
     troubles
 }
 

@@ -1,9 +1,31 @@
 //! What must hold at the end of a run.
 
 use super::{KEYS, Place, World};
+use crate::layout::have_common;
 use crate::placement::Slot;
 
 impl World {
+    /// Nodes that know each other have a map in common, whatever is under way: otherwise one would take the other for one with an old map.
+    pub(super) fn check_maps(&mut self) {
+        for one in 0..self.nodes.len() {
+            for other in 0..one {
+                let knows = |one: Place, other: Place| {
+                    let layout = self.nodes[one].layout.as_ref();
+                    let name = &self.nodes[other].name;
+                    self.is_member(one) && layout.is_some_and(|it| it.node_at(name).is_some())
+                };
+                let epochs = [one, other].map(|place| self.epoch(place));
+                let is_known = knows(one, other) && knows(other, one);
+                if is_known && !have_common(epochs[0], epochs[1]) {
+                    let wrong = format!("{one} and {other} have no common map: {epochs:x?}");
+                    if !self.told.wrong.contains(&wrong) {
+                        self.told.wrong.push(wrong);
+                    }
+                }
+            }
+        }
+    }
+
     /// Each operation against all that were answered before it began.
     pub(super) fn check_order(&mut self) {
         for (later_id, later) in &self.seen {

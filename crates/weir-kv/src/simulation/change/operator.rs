@@ -13,6 +13,7 @@ impl World {
     pub(super) fn look(&mut self) {
         let next = self.now_ms + self.rng.u64(20..200);
         self.at(next, Event::Look);
+        self.check_maps();
         let Some((goal, is_back)) = self.goal.take() else {
             // What he said may have come late.
             if let Some(layout) = self.newest().filter(|layout| layout.next.is_some()) {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail, ensure};
 use weir_kv::client::{ClientSettings, Found, Members};
+use weir_kv::frame::Standing;
 use weir_kv::layout::Layout;
 use weir_kv::layout::change::{self, Step, Want};
 
@@ -170,16 +171,29 @@ impl Nodes {
         Ok(self.runtime.block_on(self.members.find())?)
     }
 
-    /// A node that is said to be lost does not answer. One that does goes on serving its clients, and nobody would hear it.
-    fn check_lost(&self, goal: &Layout) -> anyhow::Result<()> {
+    /// A node that is said to be lost does nothing: it does not answer, or goes by a map that no other one goes by. One that does goes on
+    /// serving its clients, and nobody would hear it. All others know the map.
+    fn check(&self, goal: &Layout) -> anyhow::Result<()> {
         let gone = goal.next.as_ref().map(|next| &next.gone[..]);
-        let nodes = goal.now.map.nodes().iter();
-        let lost = nodes.filter(|node| gone.is_some_and(|gone| gone.contains(&node.id)));
-        let lost: Vec<Box<str>> = lost.map(|node| node.address.clone()).collect();
-        for (node, seen) in self.runtime.block_on(self.members.look(&lost)) {
+        let nodes = goal.now.map.nodes();
+        let names: Vec<Box<str>> = nodes.iter().map(|node| node.address.clone()).collect();
+        let all = self.runtime.block_on(self.members.look(&names));
+        for (node, (name, seen)) in nodes.iter().zip(all) {
+            let Some(seen) = seen else {
+                continue;
+            };
+            let is_lost = gone.is_some_and(|gone| gone.contains(&node.id));
             ensure!(
-                seen.is_none(),
-                "{node} answers, so it is not lost: let it go without --gone, or stop it first"
+                !(is_lost && seen.works_by(goal)),
+                "{name} answers, so it is not lost: let it go without --gone, or stop it first"
+            );
+            let has = match seen.standing {
+                Standing::Waits => "has lost its data",
+                Standing::Member | Standing::Left => "has another map than the others",
+            };
+            ensure!(
+                is_lost || seen.works_by(goal),
+                "nothing is changed: {name} {has}: take it out first, with `weir kv leave {name} --gone`, empty its directory, and let it join"
             );
         }
         Ok(())
@@ -219,7 +233,7 @@ fn carry_out(how: &How, want: &Want, told: &str) -> anyhow::Result<bool> {
     let nodes = Nodes::of(&how.place)?;
     let layout = nodes.find()?.layout;
     let goal = change::planned(&layout, want, how.replicas).map_err(|why| anyhow!(why))?;
-    nodes.check_lost(&goal)?;
+    nodes.check(&goal)?;
     say_plan(&goal, told)?;
     if how.plan {
         return Ok(true);

@@ -35,7 +35,7 @@ pub(super) fn joining(nodes: &[&Node]) -> (Node, String) {
 }
 
 /// What a node is called.
-fn name_of(node: &Node) -> String {
+pub(super) fn name_of(node: &Node) -> String {
     let text = std::fs::read_to_string(node.directory.file("weir.toml")).expect("a config");
     let line = text.lines().find_map(|line| line.strip_prefix("node = "));
     line.expect("a node").replace('"', "")

@@ -1,5 +1,7 @@
 //! What operators see of the store, and ask of it.
 
+mod stale;
+
 use std::fs;
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
