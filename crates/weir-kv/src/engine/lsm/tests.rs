@@ -227,6 +227,8 @@ fn while_a_batch_is_stuck_writes_are_refused_and_what_is_here_is_read() {
     let directory = Directory::new();
     let lsm = open(&directory);
     write(&lsm, "k", cell(1, "v"));
+    // It is answered before its batch is over.
+    wait_until("nothing is under way", || lsm.is_idle());
     lsm.batch.begin_before(STUCK + Duration::from_millis(1));
     let (then, result) = then();
     lsm.write(Bytes::from_static(b"k"), cell(2, "w"), None, then);
