@@ -7,7 +7,7 @@
 //! acknowledgement waits for it, and it promises nothing: if the disk fails, the tree finds out itself.
 //!
 //! **Letting go.** When a flush or a compaction is done, the tree drops what it has replaced under the same lock: half a million cells of
-//! a table in memory, one by one, and files, which a file system with `discard` takes half a second for. So this thread has a share of
+//! a table in memory, one by one, and files, which a file system with `discard` takes hundreds of milliseconds for. So this thread has a share of
 //! them, and another one is the last to drop it.
 
 use std::any::Any;
